@@ -10,6 +10,7 @@ out of a later apply stays, but for the status, which is replaced as a whole, an
 """
 
 import asyncio
+import copy
 import itertools
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -50,6 +51,15 @@ class FakeCluster(ApiCluster):
         self._uids = itertools.count(1)
         self._event_uids = itertools.count(1)
         self._subscribers: list[Subscriber] = []
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "FakeCluster":
+        """Return a cluster with the same objects and no subscribers. An object that is stored is never changed in place."""
+        copied: FakeCluster = object.__new__(type(self))
+        memo[id(self)] = copied
+        apart = {"_objects": dict(self._objects), "_subscribers": []}
+        rest = {name: value for name, value in vars(self).items() if name not in apart}
+        vars(copied).update(copy.deepcopy(rest, memo) | apart)
+        return copied
 
     # what the operator calls
 

@@ -228,6 +228,18 @@ class Operator:
             remembers=self.remembers, misses_pods=self.misses_pods,
         )  # fmt: skip
 
+    def share(self) -> tuple[Any, ...]:
+        """Return what is outside the process."""
+        return self.cluster, self.brokers, self.drivers, self.lag, self.clock, self.webhooks
+
+    def restart_on(self, outside: tuple[Any, ...]) -> "Operator":
+        """Return a first life on a copy of what `share` returned."""
+        cluster, brokers, drivers, lag, clock, webhooks = outside
+        return Operator(
+            self.context.kinds, cluster=cluster, brokers=brokers, drivers=drivers, lag=lag, clock=clock, webhooks=webhooks.die(),
+            settings=self.context.settings, remembers=self.remembers, misses_pods=self.misses_pods,
+        )  # fmt: skip
+
     async def reconcile(self, key: Key) -> Outcome:
         """Reconcile once, as the controller does: what moved on meanwhile is looked at again."""
         for _ in range(ATTEMPTS):

@@ -42,7 +42,7 @@ class FakeKubelet:
         self._drivers = drivers
         self.crash: DriverExit | None = None
         self.work_fails: DriverExit | None = None
-        self.when_work_begins: Callable[[], None] = lambda: None
+        self.when_work_begins: Callable[[FakeCluster], None] = lambda cluster: None
         self.verdict: UpgradeVerdict | None = UpgradeVerdict(kind=VerdictKind.RESUME)
         self.spoilt: DriverExit | None = None
         self.spoils = 1000
@@ -56,7 +56,7 @@ class FakeKubelet:
 
     def _note(self, event: str, body: Body) -> None:
         if event == "ADDED" and WORKER_ROLE.items() <= body["metadata"].get("labels", {}).items():
-            self.when_work_begins()
+            self.when_work_begins(self._cluster)
         if not is_driver(body) or event != "ADDED":
             return
         self.made.append(body["metadata"]["name"])

@@ -1,9 +1,11 @@
 """A pipeline's life on fakes, from step to step: what people and nodes do to it, and how it ends where the operator dies in between."""
 
+import copy
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from fakes.cluster import Body
+from fakes.cluster import Body, FakeCluster
 from fakes.context import Operator, build_resource
 from fakes.fuse import Killed
 from fakes.kubelet import FakeKubelet
@@ -73,6 +75,15 @@ class Life:
         cluster.put({**claim, "status": {"phase": "Bound"}})
         await self.operator.settle(CLUSTER, *TOPICS)
 
+    def fork(self) -> "Life":
+        """Return a copy of all that is outside the operator, with one that has just started: the operator died at this moment."""
+        forked = copy.copy(self)
+        *outside, forked.node = copy.deepcopy((*self.operator.share(), self.node))
+        forked.operator = self.operator.restart_on(tuple(outside))
+        forked.operator.cluster.fuse.on_write = None
+        forked.node.watch()
+        return forked
+
     async def settle(self) -> None:
         """Let operator and node take turns until neither changes anything for two rounds, living on after each death."""
         quiet = 0
@@ -131,20 +142,27 @@ def both(*steps: Step) -> Step:
     return step
 
 
+@dataclass
+class _FailsFirst:
+    """The end of each driver of the first revision that is not `known`."""
+
+    end: DriverExit
+    known: frozenset[str]
+    failing: str = ""
+
+    def __call__(self, pod: Body) -> DriverExit | None:
+        revision: str = pod["metadata"]["labels"][REVISION_LABEL]
+        if revision not in self.known and not self.failing:
+            self.failing = revision
+        return self.end if revision == self.failing else None
+
+
 def fail_to(spec: dict[str, Any], end: DriverExit = CRASH) -> Step:
     """Change the pipeline; each driver of its first new revision ends so when it has taken over."""
 
     def step(life: Life) -> None:
         known = {body["metadata"]["name"] for body in life.operator.cluster.find("v1", "ConfigMap")}
-        changed: set[str] = set()
-
-        def broken(pod: Body) -> DriverExit | None:
-            revision: str = pod["metadata"]["labels"][REVISION_LABEL]
-            if revision not in known and not changed:
-                changed.add(revision)
-            return end if revision in changed else None
-
-        life.node.broken = broken
+        life.node.broken = _FailsFirst(end, frozenset(known))
         write(spec)(life)
 
     return step
@@ -176,9 +194,18 @@ def delete_savepoint(life: Life) -> None:
     life.operator.cluster.remove(SAVEPOINT_REF)
 
 
+def delete_when_work_begins(life: Life) -> None:
+    """Have the savepoint deleted when the pod that works on it is just made."""
+
+    def remove(cluster: FakeCluster) -> None:
+        cluster.remove(SAVEPOINT_REF)
+
+    life.node.when_work_begins = remove
+
+
 def take_and_delete_savepoint(life: Life) -> None:
     """It is deleted when the pod that takes it is just made."""
-    life.node.when_work_begins = lambda: delete_savepoint(life)
+    delete_when_work_begins(life)
     take_savepoint(life)
 
 
@@ -232,23 +259,48 @@ def lose_driver(life: Life) -> None:
     life.node.step()
 
 
-async def live(
-    steps: tuple[Step, ...], die_after: int | None, prepare: Step = lambda life: None
-) -> tuple[dict[str, Any], int]:
-    """Go through the steps, dying once after so many writes of the last one; return the end and its writes."""
+def _do_nothing(life: Life) -> None:
+    pass
+
+
+async def live(steps: tuple[Step, ...], prepare: Step = _do_nothing) -> dict[str, Any]:
+    """Go through the steps and return the end."""
+    end, _ = await _live(steps, prepare, lambda life: None)
+    return end
+
+
+async def live_and_die(
+    steps: tuple[Step, ...], prepare: Step = _do_nothing
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the end, and how it ends if the operator dies after the first write of the last step, after the second, and so on.
+
+    Each death is a copy of what is outside the operator at this write, so what happened before it runs once.
+    """
+    deaths: list[Life] = []
+    end, writes = await _live(steps, prepare, lambda life: deaths.append(life.fork()))
+    assert len(deaths) == writes
+    return end, [await _end(life) for life in deaths]
+
+
+async def _live(steps: tuple[Step, ...], prepare: Step, on_write: Step) -> tuple[dict[str, Any], int]:
     life = Life()
     await life.prepare()
     prepare(life)
     for step in steps[:-1]:
         step(life)
         await life.settle()
-    before = life.operator.cluster.fuse.writes
-    life.operator.cluster.fuse.die_after(die_after)
+    fuse = life.operator.cluster.fuse
+    before, fuse.on_write = fuse.writes, lambda: on_write(life)
     steps[-1](life)
+    end = await _end(life)
+    return end, fuse.writes - before
+
+
+async def _end(life: Life) -> dict[str, Any]:
     await life.settle()
     assert life.node.most_alive == 1
     assert len(set(life.node.made)) == len(life.node.made)
-    return describe_end(life), life.operator.cluster.fuse.writes - before
+    return describe_end(life)
 
 
 def describe_end(life: Life) -> dict[str, Any]:

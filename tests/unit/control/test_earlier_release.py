@@ -80,7 +80,7 @@ class Replaced(Life):
 
 @pytest.mark.parametrize("name", TRIED)
 async def test_a_status_of_release_0_1_continues_from_every_step(name: str) -> None:
-    wanted, _ = await live(STEPS[name], None)
+    wanted = await live(STEPS[name])
     life = Replaced()
     await life.prepare()
     for step in STEPS[name]:

@@ -19,7 +19,8 @@ from unit.control.lives import (
     both,
     delete,
     delete_savepoint,
-    live,
+    delete_when_work_begins,
+    live_and_die,
     write,
 )
 
@@ -53,10 +54,6 @@ def bring_back(life: Life) -> None:
     life.operator.cluster.put(build_resource("Savepoint", "one", pipelineRef="delays", **spec))
 
 
-def delete_when_work_begins(life: Life) -> None:
-    life.node.when_work_begins = lambda: delete_savepoint(life)
-
-
 STEPS: dict[str, tuple[Step, ...]] = {
     "exporting": (write(NEAR_SPEC), export()),
     "deleting one whose copy stays": (write(NEAR_SPEC), export(), delete_savepoint),
@@ -86,11 +83,10 @@ CHECKS: dict[str, Callable[[dict[str, Any]], bool]] = {
 
 @pytest.mark.parametrize("name", STEPS)
 async def test_dying_after_any_write_changes_nothing_about_the_end(name: str) -> None:
-    wanted, writes = await live(STEPS[name], None, add_backup)
+    wanted, ends = await live_and_die(STEPS[name], add_backup)
     assert CHECKS[name](wanted), wanted
-    for number in range(1, writes + 1):
-        end, _ = await live(STEPS[name], number, add_backup)
-        assert end == wanted, f"died after write {number} of {writes}"
+    for number, end in enumerate(ends, 1):
+        assert end == wanted, f"died after write {number} of {len(ends)}"
 
 
 async def test_a_savepoint_of_another_namespace_comes_in_only_where_the_store_allows_it() -> None:

@@ -30,6 +30,7 @@ from unit.control.lives import (
     import_savepoint,
     judge,
     live,
+    live_and_die,
     lose_driver,
     lose_savepoint,
     lose_the_old_driver,
@@ -112,15 +113,14 @@ STEPS: dict[str, tuple[Step, ...]] = {
 
 @pytest.mark.parametrize("name", STEPS)
 async def test_dying_after_any_write_changes_nothing_about_the_end(name: str) -> None:
-    wanted, writes = await live(STEPS[name], None)
-    assert writes >= 1
-    for number in range(1, writes + 1):
-        end, _ = await live(STEPS[name], number)
-        assert end == wanted, f"died after write {number} of {writes}"
+    wanted, ends = await live_and_die(STEPS[name])
+    assert ends
+    for number, end in enumerate(ends, 1):
+        assert end == wanted, f"died after write {number} of {len(ends)}"
 
 
 async def test_the_ends_are_as_requested() -> None:
-    ends = {name: (await live(steps, None))[0] for name, steps in STEPS.items()}
+    ends = {name: await live(steps) for name, steps in STEPS.items()}
     check_states(ends)
     check_savepoints(ends)
     check_changes(ends)

@@ -12,6 +12,7 @@ from unit.control.lives import (
     crash,
     fail_to,
     live,
+    live_and_die,
     take_savepoint,
     write,
 )
@@ -48,17 +49,16 @@ STEPS: dict[str, tuple[Step, ...]] = {
 
 @pytest.mark.parametrize("name", STEPS)
 async def test_dying_after_any_write_changes_nothing_about_the_end(name: str) -> None:
-    wanted, writes = await live(STEPS[name], None)
-    assert writes >= 1
-    for number in range(1, writes + 1):
-        end, _ = await live(STEPS[name], number)
-        assert end == wanted, f"died after write {number} of {writes}"
+    wanted, ends = await live_and_die(STEPS[name])
+    assert ends
+    for number, end in enumerate(ends, 1):
+        assert end == wanted, f"died after write {number} of {len(ends)}"
 
 
 async def test_the_ends_are_as_requested() -> None:
     ends = {}
     for name, steps in STEPS.items():
-        end, _ = await live(steps, None)
+        end = await live(steps)
         status = end["status"]
         ready = next(reason for kind, _, reason in status["conditions"] if kind == "Ready")
         place = (

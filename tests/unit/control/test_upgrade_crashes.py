@@ -33,6 +33,7 @@ from unit.control.lives import (
     fail_to,
     judge,
     live,
+    live_and_die,
     lose_the_old_driver,
     slow_savepoints,
     take_savepoint,
@@ -96,15 +97,14 @@ STEPS: dict[str, tuple[Step, ...]] = {
 
 @pytest.mark.parametrize("name", STEPS)
 async def test_dying_after_any_write_changes_nothing_about_the_end(name: str) -> None:
-    wanted, writes = await live(STEPS[name], None)
-    assert writes >= 1
-    for number in range(1, writes + 1):
-        end, _ = await live(STEPS[name], number)
-        assert end == wanted, f"died after write {number} of {writes}"
+    wanted, ends = await live_and_die(STEPS[name])
+    assert ends
+    for number, end in enumerate(ends, 1):
+        assert end == wanted, f"died after write {number} of {len(ends)}"
 
 
 async def test_the_ends_are_as_requested() -> None:
-    ends = {name: tell(*(await live(steps, None))) for name, steps in STEPS.items()}
+    ends = {name: tell(await live(steps)) for name, steps in STEPS.items()}
     assert ends == {
         "after a savepoint": ("Done", 0, [], 1),
         "after a savepoint, cold": ("Done", 0, [], 1),
@@ -164,7 +164,7 @@ def read_status(life: Life) -> dict[str, Any]:
     return status
 
 
-def tell(end: dict[str, Any], writes: int) -> tuple[str, int, list[str], int]:
+def tell(end: dict[str, Any]) -> tuple[str, int, list[str], int]:
     """Return the phase, the checkpoint, what is read from its beginning, and the number of savepoints; a driver runs in each case."""
     status = end["status"]
     assert (end["alive"], status["state"]) == (1, "Running")
