@@ -17,7 +17,7 @@ LAB := PYTHONPATH=tests $(RUN) python -m lab
 SUPPLY := PYTHONPATH=tests $(RUN) python -m supply
 BROKERS ?= 1
 
-.PHONY: help setup jars up down status demo test test-unit test-spark test-laptop test-waiting test-integration test-e2e chaos bench verify scan generate images lint fmt
+.PHONY: help setup jars up down status demo test test-unit test-spark test-laptop test-waiting test-integration test-services test-e2e chaos bench verify scan generate images lint fmt
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}'
@@ -64,11 +64,11 @@ images: up ## Build the images, load them into the cluster, and list their conte
 demo: setup ## Run the flights pipeline on real data and compare it with DuckDB (KEEP=1 leaves it in place, REMOVE=1 removes it)
 	@PYTHONPATH=tests $(RUN) python -m demo $(if $(KEEP),--keep) $(if $(REMOVE),--remove)
 
-# Four groups run concurrently: tests on Spark use all cores, those of integration and test-waiting mostly wait, for unavailable brokers and
-# time-outs. Tests on the whole cluster wait for pods, and run together with the unit tests at low priority. Together with tests on Spark they
+# Five groups run concurrently: tests on Spark use all cores, those of integration, test-services and test-waiting mostly wait, for
+# unavailable brokers and time-outs. Tests on the whole cluster wait for pods, and run together with the unit tests at low priority. Together with tests on Spark they
 # took nearly twice as long. The cluster is up by then; `-o up` avoids another check, which would delay integration.
 test: up $(CLASSES) ## Run all tests except for the long ones
-	@$(MAKE) -j4 -o up test-spark test-laptop test-waiting test-integration
+	@$(MAKE) -j5 -o up test-spark test-laptop test-waiting test-integration test-services
 	@$(MAKE) -j2 test-e2e test-unit
 
 test-unit: setup ## Run the tests that need nothing but Python and promtool
@@ -85,8 +85,11 @@ test-waiting: $(CLASSES) ## Run the tests on real Spark and Kafka that mostly wa
 test-laptop: $(CLASSES) ## Run the tests of the commands that need no cluster, and of streams against batches over the same rows
 	@$(RUN) pytest tests/laptop -m "not chaos"
 
-test-integration: up ## Run the tests on a real API server, Kafka and S3
-	@$(RUN) pytest tests/integration -m "not chaos"
+test-integration: up ## Run the tests on a real API server
+	@$(RUN) pytest tests/integration -m "not chaos and not clusterless"
+
+test-services: up ## Run the tests on real Kafka, S3, HDFS and Prometheus, and of the chart
+	@$(RUN) pytest tests/integration -m "not chaos and clusterless"
 
 test-e2e: images ## Run the tests on the whole cluster
 	@$(RUN) pytest tests/e2e -m "not chaos"

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from contextlib import nullcontext
 
 import kubernetes
 import pytest
@@ -14,8 +15,9 @@ from lab.paths import KUBECONFIG, REPOSITORY
 
 
 @pytest.fixture(scope="session", autouse=True)
-def alone_with_the_cluster() -> Iterator[None]:
-    with platform_switch.without_operator():
+def alone_with_the_cluster(request: pytest.FixtureRequest) -> Iterator[None]:
+    needed = any(item.get_closest_marker("clusterless") is None for item in request.session.items)
+    with platform_switch.without_operator() if needed else nullcontext():
         yield
 
 

@@ -13,8 +13,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from fakes.context import build_resource
 from integration.apiserver import ApiServer
 from integration.bench import PATIENCE, Bench
@@ -27,8 +25,9 @@ from kappa_operator.tls import serve_tls
 from kappa_operator.verdict.admission import build_admission_app
 from kappa_operator.verdict.observe import observe_applied
 from lab.broker import free_ports
-from lab.paths import BIN, KUBECONFIG, REPOSITORY
+from lab.paths import BIN, KUBECONFIG
 from lab.pki import make_authority, make_certificate
+from monitored.chart import find, render
 
 COUNT = "SELECT k, count(*) AS n FROM events GROUP BY k"
 SPEC: dict[str, Any] = {
@@ -49,14 +48,8 @@ SECRET = "only-the-two-know"
 
 def render_webhook(*values: str) -> dict[str, Any]:
     """Return the webhook's configuration as the chart makes it."""
-    chart = str(REPOSITORY / "charts" / "kappa")
-    command = [str(BIN / "helm"), "template", "kappa", chart, "--kube-version=1.34.0"]
-    flags = [f"--set={value}" for value in values]
-    done = subprocess.run([*command, *flags], capture_output=True, text=True, check=True)
-    found = [
-        body for body in yaml.safe_load_all(done.stdout) if body["kind"] == "ValidatingWebhookConfiguration"
-    ]
-    return dict(found[0])
+    found = find(render(*values, namespace="default"), "ValidatingWebhookConfiguration")
+    return next(iter(found.values()))
 
 
 class Installed:

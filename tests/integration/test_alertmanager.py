@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp.test_utils import TestServer
 
 from fakes.context import Operator, build_resource
@@ -14,6 +15,8 @@ from kappa_operator.lagpolicy.alert import read_alerts
 from kappa_operator.lagpolicy.alertmanager import build_alert_app
 from monitored.alertmanager import RemedyAlerts
 from monitored.servers import PATIENCE
+
+pytestmark = pytest.mark.clusterless
 
 POLICY = Key("LagPolicy", "shop", "gold")
 

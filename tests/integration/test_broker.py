@@ -7,6 +7,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from lab.broker import Broker
 from lab.records import read_one, send_one
 
+pytestmark = pytest.mark.clusterless
+
 
 def sasl_admin(broker: Broker, mechanism: str, password: str) -> AdminClient:
     return AdminClient(

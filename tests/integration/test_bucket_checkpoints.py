@@ -23,6 +23,8 @@ from lab.s3 import REGION, ObjectStore
 from unit.runtime.checkpoints import build_revision, fill
 from unit.runtime.folder_suite import FolderSuite
 
+pytestmark = pytest.mark.clusterless
+
 ROOT = "s3a://state/prod/shop/orders/0a0a0a0a-0000-0000-0000-000000000000"
 SAVEPOINTS = "s3a://state/prod/savepoints/shop/orders"
 

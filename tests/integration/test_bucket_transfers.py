@@ -21,6 +21,8 @@ from kappa_pipelines.savepoint.work import do_work
 from lab.s3 import REGION, ObjectStore
 from unit.runtime.places import Place
 
+pytestmark = pytest.mark.clusterless
+
 BUCKETS = {"KAPPA_OWN": "near", "KAPPA_OTHER": "far"}
 
 

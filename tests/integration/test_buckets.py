@@ -16,6 +16,8 @@ from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import WorkResult
 from lab.s3 import ObjectStore
 
+pytestmark = pytest.mark.clusterless
+
 KEYS = {"accessKeyId": "id", "secretAccessKey": "word"}
 
 

@@ -13,6 +13,8 @@ from lab.connect import ConnectWorker
 from lab.postgres import DATABASE, USER, Postgres
 from monitored.servers import Monitoring, fill_variables, list_queries, wait_for
 
+pytestmark = pytest.mark.clusterless
+
 CONFIG = load_config(override={"rate": "10s", "cdc.failed.for": "1s"})
 VARIABLES = {"connector": "orders", "source": "shop"}
 

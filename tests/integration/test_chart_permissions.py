@@ -16,6 +16,8 @@ from fakes.permissions import (
 from lab.errors import LabError
 from monitored.chart import Body, find, render
 
+pytestmark = pytest.mark.clusterless
+
 ACCOUNT = [{"kind": "ServiceAccount", "name": "kappa-operator", "namespace": "kappa-system"}]
 ALL = ("clusterWide=true",)
 LISTED = ("enabledNamespaces={shop}",)

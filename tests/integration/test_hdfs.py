@@ -17,6 +17,8 @@ from kappa_crds.stores import HdfsConnection
 from kappa_pipelines.checkpoint.store.hdfs import HdfsFolder
 from lab.hdfs import Hdfs
 
+pytestmark = pytest.mark.clusterless
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Hdfs]:

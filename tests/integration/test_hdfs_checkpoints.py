@@ -22,9 +22,8 @@ from lab.hdfs import Hdfs
 from unit.runtime.checkpoints import build_revision, fill
 from unit.runtime.folder_suite import FolderSuite
 
-pytestmark = (
-    pytest.mark.chaos
-)  # `make test` has these folders in memory, and the client of HDFS in test_hdfs.py
+pytestmark = [pytest.mark.clusterless, pytest.mark.chaos]
+# `make test` has these folders in memory, and the client of HDFS in test_hdfs.py
 USER = "kappa"
 UID = "0a0a0a0a-0000-0000-0000-000000000000"
 

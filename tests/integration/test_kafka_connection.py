@@ -12,6 +12,8 @@ from fakes.context import build_secret
 from integration.brokers import CLUSTER, RealKafkaOperator
 from lab.broker import Broker, free_ports
 
+pytestmark = pytest.mark.clusterless
+
 PASSWORD = "s3cret-of-ann"
 
 

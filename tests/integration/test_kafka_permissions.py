@@ -19,6 +19,8 @@ from kappa_operator.kafkacluster.connection import read_access, read_pipeline_ac
 from lab.acls import PROPERTIES, Right, grant
 from lab.broker import Broker
 
+pytestmark = pytest.mark.clusterless
+
 PASSWORD, OTHER = "s3cret-of-the-operator", "s3cret-of-pipelines"
 OPERATIONS = {
     "Create": Right(ResourceType.TOPIC, "*", AclOperation.CREATE),

@@ -15,6 +15,8 @@ from lab import pki
 from lab.broker import Broker
 from lab.shell import wait_until
 
+pytestmark = pytest.mark.clusterless
+
 PASSWORD = "s3cret-of-ann"
 WANTED = frozenset({"cleanup.policy", "retention.ms", "no.such.config"})
 MANY = [f"many-{number}" for number in range(300)]

@@ -29,6 +29,8 @@ from kappa_operator.lag.timestamps import NEWEST, Answer
 from lab.broker import Broker
 from lab.shell import wait_until
 
+pytestmark = pytest.mark.clusterless
+
 GROUP = "reader"
 PASSWORD = "s3cret-of-ann"
 PROPERTIES = {

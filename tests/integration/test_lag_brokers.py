@@ -15,6 +15,8 @@ from kappa_operator.lag.retentions import Retentions
 from kappa_operator.lag.sampler import Sampler
 from lab.broker import Broker
 
+pytestmark = pytest.mark.clusterless
+
 PARTITIONS = [Partition("spread", number) for number in range(6)]
 GROUPS = [f"group-{number}" for number in range(12)]
 

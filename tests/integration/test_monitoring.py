@@ -13,6 +13,8 @@ from lab.prometheus import find_program
 from lab.shell import run
 from monitored.servers import OWN_BOARDS, Monitoring, fill_variables, list_queries, wait_for
 
+pytestmark = pytest.mark.clusterless
+
 # As committed but for time: what takes minutes in a fleet takes seconds here.
 SHORT = {
     "rate": "10s",

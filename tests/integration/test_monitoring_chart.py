@@ -10,6 +10,8 @@ from kappa_operator.endpoints import list_hosts
 from lab.errors import LabError
 from monitored.chart import Body, find, render
 
+pytestmark = pytest.mark.clusterless
+
 KINDS = ("PrometheusRule", "PodMonitor", "ServiceMonitor")
 
 

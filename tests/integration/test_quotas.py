@@ -22,6 +22,8 @@ from kappa_operator.kafka.model import KafkaAccess, Producer
 from kappa_operator.kafka.quotas import QuotaClient
 from lab.broker import Broker
 
+pytestmark = pytest.mark.clusterless
+
 LOADER = Producer(client_id="loader")
 POLICY = Key("LagPolicy", "shop", "gold")
 SPEC: dict[str, Any] = {

@@ -9,6 +9,8 @@ from kappa_operator.cli.status_read import LEASE
 from kappa_operator.report.address import PLAIN_PORT, PORT, READER_ACCOUNT, SERVICE
 from monitored.chart import find, render
 
+pytestmark = pytest.mark.clusterless
+
 TEAM = '{"kind": "Group", "name": "data-team", "apiGroup": "rbac.authorization.k8s.io"}'
 
 

@@ -11,6 +11,8 @@ from integration.brokers import CLUSTER, RealKafkaOperator, alter_by_hand, creat
 from kappa_operator.engine.keys import Key, ObjectRef
 from lab.broker import Broker
 
+pytestmark = pytest.mark.clusterless
+
 API = "kappa-platform.io/v1alpha1"
 
 

@@ -1,5 +1,7 @@
 """What the chart makes of its values, without a cluster."""
 
+import copy
+from functools import cache
 from typing import Any
 
 import yaml
@@ -13,10 +15,14 @@ Body = dict[str, Any]
 
 def render(*values: str, namespace: str = "kappa-system") -> list[Body]:
     """Return the objects of a release; raise LabError with Helm's words."""
+    return copy.deepcopy(_render(values, namespace))
+
+
+@cache
+def _render(values: tuple[str, ...], namespace: str) -> list[Body]:
     flags = [f"--namespace={namespace}", "--kube-version=1.34.0", *(f"--set={value}" for value in values)]
-    return [
-        body for body in yaml.safe_load_all(run([BIN / "helm", "template", "kappa", CHART, *flags])) if body
-    ]
+    text = run([BIN / "helm", "template", "kappa", CHART, *flags])
+    return [body for body in yaml.load_all(text, yaml.CSafeLoader) if body]
 
 
 def find(bodies: list[Body], kind: str) -> dict[str, Body]:

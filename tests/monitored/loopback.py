@@ -18,7 +18,7 @@ class LoopbackServer:
 
     def __init__(self, handler: type[http.server.BaseHTTPRequestHandler], address: str = "127.0.0.1") -> None:
         self._server = http.server.ThreadingHTTPServer((address, 0), handler)
-        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
         self.port = self._server.server_address[1]
 
     def __enter__(self) -> Self:

@@ -45,7 +45,7 @@ class Hostile(BaseHTTPRequestHandler):
 def client() -> Iterator[WebHdfs]:
     Hostile.status, Hostile.headers_, Hostile.body, Hostile.endless, Hostile.sent = 200, {}, b"", False, 0
     with ThreadingHTTPServer(("127.0.0.1", 0), Hostile) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         yield WebHdfs(HdfsConnection(web=f"http://127.0.0.1:{server.server_port}", user="kappa"))
         server.shutdown()
 
@@ -71,7 +71,7 @@ class Datanode(Hostile):
 def test_no_more_is_read_of_a_file_than_was_requested() -> None:
     Hostile.sent = 0
     with ThreadingHTTPServer(("127.0.0.1", 0), Datanode) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         client = WebHdfs(HdfsConnection(web=f"http://127.0.0.1:{server.server_port}", user="kappa"))
         assert sum(map(len, client.read("/a", 3 * 2**20))) == 3 * 2**20
         server.shutdown()
