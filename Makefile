@@ -64,12 +64,13 @@ images: up ## Build the images, load them into the cluster, and list their conte
 demo: setup ## Run the flights pipeline on real data and compare it with DuckDB (KEEP=1 leaves it in place, REMOVE=1 removes it)
 	@PYTHONPATH=tests $(RUN) python -m demo $(if $(KEEP),--keep) $(if $(REMOVE),--remove)
 
-# Five groups run concurrently: tests on Spark use all cores, those of integration, test-services and test-waiting mostly wait, for
-# unavailable brokers and time-outs. Tests on the whole cluster wait for pods, and run together with the unit tests at low priority. Together with tests on Spark they
-# took nearly twice as long. The cluster is up by then; `-o up` avoids another check, which would delay integration.
+# Four groups run concurrently: tests on Spark use all cores, those of integration and test-waiting mostly wait. Tests on the whole cluster
+# wait for pods. They run together with the unit tests at low priority and, after these, with test-services, which mostly waits for
+# unavailable brokers and time-outs. Together with tests on Spark they took nearly twice as long. The cluster is up by then; `-o up` avoids
+# another check, which would delay integration.
 test: up $(CLASSES) ## Run all tests except for the long ones
-	@$(MAKE) -j5 -o up test-spark test-laptop test-waiting test-integration test-services
-	@$(MAKE) -j2 test-e2e test-unit
+	@$(MAKE) -j4 -o up test-spark test-laptop test-waiting test-integration
+	@$(MAKE) -j2 test-e2e test-unit test-services
 
 test-unit: setup ## Run the tests that need nothing but Python and promtool
 	@nice $(RUN) pytest tests/unit
