@@ -14,14 +14,17 @@ from kappa_operator.engine.actions import (
     AlterConfigs,
     CreateTopic,
     DeleteTopic,
+    DeleteUser,
+    GrantPermissions,
     GrowPartitions,
     KafkaAction,
+    RevokePermissions,
     SetQuota,
 )
 from kappa_operator.engine.keys import Key
 from kappa_operator.errors import AuthenticationFailed, BrokerUnreachable, KafkaFailure, KafkaRefused
 from kappa_operator.kafka.clients import AdminClients, Resolve
-from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, TopicView
+from kappa_operator.kafka.model import Acl, ClusterView, KafkaAccess, Producer, TopicView, UserView
 
 DEFAULTS = {
     "cleanup.policy": "delete",
@@ -58,6 +61,10 @@ class FakeBroker:
         self.quotas: dict[Producer, float] = {}
         self.trouble: KafkaFailure | None = None
         self.quota_trouble: KafkaFailure | None = None
+        self.users: dict[str, tuple[str, str]] = {}
+        """Mechanisms and passwords by user."""
+        self.acls: dict[str, frozenset[Acl]] = {}
+        self.user_trouble: KafkaFailure | None = None
         self.log_ins = 0
         self._ids = itertools.count(1)
 
@@ -103,6 +110,34 @@ class FakeBroker:
                 self.topics.pop(topic, None)
             case SetQuota(_, producer, rate):
                 self._set_quota(producer, rate)
+            case GrantPermissions() | RevokePermissions() | DeleteUser():
+                self._change_user(action)
+
+    def show_user(self, user: str) -> UserView:
+        """Return a user as a client sees it."""
+        if self.user_trouble is not None:
+            raise self.user_trouble
+        known = self.users.get(user)
+        return UserView(
+            frozenset() if known is None else frozenset({known[0]}), self.acls.get(user, frozenset())
+        )
+
+    def put_user(self, user: str, mechanism: str, password: str) -> None:
+        """Set the password of a user."""
+        if self.user_trouble is not None:
+            raise self.user_trouble
+        self.users[user] = (mechanism, password)
+
+    def _change_user(self, action: GrantPermissions | RevokePermissions | DeleteUser) -> None:
+        known = self.show_user(action.user).acls
+        match action:
+            case GrantPermissions(_, user, acls):
+                self.acls[user] = known | set(acls)
+            case RevokePermissions(_, user, acls):
+                self.acls[user] = known - set(acls)
+            case DeleteUser(_, user):
+                self.users.pop(user, None)
+                self.acls.pop(user, None)
 
     def _set_quota(self, producer: Producer, rate: float | None) -> None:
         if self.quota_trouble is not None:
@@ -209,6 +244,15 @@ class FakeKafka(AdminClients):
         if broker.quota_trouble is not None:
             raise broker.quota_trouble
         return broker.quotas.get(producer)
+
+    async def read_user(self, cluster: Key, user: str) -> UserView:
+        """Return a user."""
+        return self._reach(cluster).show_user(user)
+
+    async def put_user(self, cluster: Key, user: str, mechanism: str, password: str) -> None:
+        """Set the password of a user, and burn the fuse."""
+        self._reach(cluster).put_user(user, mechanism, password)
+        self.fuse.wrote()
 
     async def apply(self, action: KafkaAction) -> None:
         """Execute the action, and burn the fuse."""

@@ -64,6 +64,32 @@ class PipelineCredentials(Model):
     """A kubernetes.io/tls Secret (tls.crt, tls.key) for mutual TLS of pipelines; the key must be PKCS#8."""
 
 
+class UserMechanism(StrEnum):
+    """The SASL mechanisms whose passwords Kafka keeps itself."""
+
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+
+
+class PipelineUsers(Model):
+    """A user of each pipeline in Kafka, which the operator creates with just the permissions that the pipeline needs."""
+
+    mechanism: UserMechanism = UserMechanism.SCRAM_SHA_512
+    """The SASL mechanism of the users. The brokers must accept it at spec.bootstrapServers."""
+    prefix: Annotated[
+        str,
+        Field(min_length=1, max_length=32),
+        Rule("self.matches('^[a-z0-9._-]+$')", "must be lower-case letters, digits, '.', '_' and '-'"),
+    ] = "kappa."
+    """What the names of the users begin with; the namespace, the name and the uid of the pipeline follow."""
+    rotation: Annotated[
+        str,
+        Field(max_length=16),
+        Rule("self.matches('^[a-z0-9-]*$')", "must be lower-case letters, digits and '-'"),
+    ] = ""
+    """Any text, which becomes a part of the names. A change replaces the users, with new passwords, as a change of the pipelines."""
+
+
 GroupPattern = Annotated[str, Field(min_length=1, max_length=255)]
 
 
@@ -114,6 +140,14 @@ class KafkaClusterSpec(Model):
             "has(self.tls) || !has(self.pipelineCredentials) || !has(self.pipelineCredentials.clientSecretRef)",
             "spec.pipelineCredentials.clientSecretRef needs spec.tls; add it, tls: {} for the authorities that the images trust",
         ),
+        Rule(
+            "!has(self.pipelineUsers) || !has(self.pipelineCredentials)",
+            "spec.pipelineUsers and spec.pipelineCredentials both say how pipelines log in; set one of them",
+        ),
+        Rule(
+            "!has(self.pipelineUsers) || has(self.sasl)",
+            "spec.pipelineUsers needs spec.sasl: the users log in with SASL at the same brokers, and the operator creates them",
+        ),
     )
     bootstrap_servers: Annotated[tuple[BootstrapServer, ...], Field(min_length=1, max_length=16)]
     """Brokers to ask first, as host:port."""
@@ -123,6 +157,8 @@ class KafkaClusterSpec(Model):
     """SASL log-in; leave it out for none."""
     pipeline_credentials: PipelineCredentials | None = None
     """How pipelines log in, so that they need no permissions of the operator; as the operator where left out."""
+    pipeline_users: PipelineUsers | None = None
+    """Creates a user in Kafka for each pipeline, with just the permissions that it needs."""
     check_interval: PositiveDuration = "1m"
     """How often the connection is checked."""
     lag: LagSampling = LagSampling()
@@ -130,12 +166,28 @@ class KafkaClusterSpec(Model):
 
     @property
     def of_pipelines(self) -> "KafkaClusterSpec":
-        """Return the connection of pipelines: the same brokers and authorities, with their own credentials where there are some."""
+        """Return the connection of pipelines: the same brokers and authorities, with their own credentials where there are some.
+
+        With `pipeline_users` it has no log-in: each pipeline has its own.
+        """
+        if self.pipeline_users is not None:
+            return self._replace_log_in(None, None)
         own = self.pipeline_credentials
-        if own is None:
-            return self
-        tls = self.tls and self.tls.model_copy(update={"client_secret_ref": own.client_secret_ref})
-        return self.model_copy(update={"sasl": own.sasl, "tls": tls, "pipeline_credentials": None})
+        return self if own is None else self._replace_log_in(own.sasl, own.client_secret_ref)
+
+    def log_in_with(self, secret: str) -> "KafkaClusterSpec":
+        """Return the connection of a pipeline with a user of its own, whose password is in this Secret."""
+        if self.pipeline_users is None:
+            return self.of_pipelines
+        mechanism = SaslMechanism(self.pipeline_users.mechanism)
+        return self._replace_log_in(
+            Sasl(mechanism=mechanism, credentials_secret_ref=SecretRef(name=secret)), None
+        )
+
+    def _replace_log_in(self, sasl: Sasl | None, certificate: SecretRef | None) -> "KafkaClusterSpec":
+        tls = self.tls and self.tls.model_copy(update={"client_secret_ref": certificate})
+        own = {"pipeline_credentials": None, "pipeline_users": None}
+        return self.model_copy(update={"sasl": sasl, "tls": tls, **own})
 
 
 class RefusedLogIn(Status):
@@ -168,6 +220,8 @@ class KafkaClusterStatus(ResourceStatus):
     """The last sample of consumer lag at that time."""
     refused_log_in: RefusedLogIn | None = None
     """Log-ins that Kafka refused since the last one that it accepted."""
+    orphaned_users: tuple[str, ...] = ()
+    """Users of deleted pipelines that could not be deleted in Kafka, at most 100. The operator deletes them at the next check that succeeds."""
 
 
 KAFKA_CLUSTER = Kind(

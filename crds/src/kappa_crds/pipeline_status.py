@@ -201,6 +201,23 @@ def drop_run(runs: tuple[Run, ...], role: RunRole) -> tuple[Run, ...]:
     return tuple(each for each in runs if each.role is not role)
 
 
+class KafkaUser(Status):
+    """A user in Kafka that the operator created for the pipeline, or is about to."""
+
+    name: str
+    """Name of the user."""
+    cluster: str
+    """Name of its KafkaCluster."""
+    secret: str
+    """Name of the Secret with its password."""
+    password: str | None = None
+    """Version of the Secret whose password Kafka has."""
+    granted: str | None = None
+    """Fingerprint of the permissions that the user has."""
+    exact: bool = False
+    """Whether it has no others."""
+
+
 class PipelineStatus(ResourceStatus):
     """What the operator observed and did, and what it does next."""
 
@@ -262,6 +279,10 @@ class PipelineStatus(ResourceStatus):
     """Event-time watermark."""
     sources: tuple[SourceStatus, ...] = ()
     """The position in each source."""
+    kafka_users: Annotated[
+        tuple[KafkaUser, ...], Field(json_schema_extra={LIST_TYPE: "map", LIST_MAP_KEYS: ["name"]})
+    ] = ()
+    """Users of the pipeline in Kafka; recorded before they are created. There are two while one replaces the other."""
 
     @property
     def active(self) -> Run:

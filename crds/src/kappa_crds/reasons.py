@@ -59,6 +59,10 @@ class Reason(StrEnum):
     CLEAR_TEXT_CREDENTIALS = "ClearTextCredentials", REFERENCE, "A password, token or key would be sent over a connection without TLS; use TLS, or add the host to `secrets.allowClearText` of the chart."
     SECRET_INCOMPLETE = "SecretIncomplete", REFERENCE, "The Secret lacks a key, or its value cannot be used; the message names the key to add."
 
+    KAFKA_WITHOUT_ACLS = "KafkaWithoutAcls", REFERENCE, "The brokers have no authorizer, so the permissions of `spec.pipelineUsers` would protect nothing; configure an authorizer, or remove `pipelineUsers` of the KafkaCluster."
+    KAFKA_USER_REMAINS = "KafkaUserRemains", WAITS, "The pipeline was deleted, and its user in Kafka could not be; delete the user and its ACLs with the commands in the message."
+    PATTERN_TOO_WIDE = "PatternTooWide", WAITS, "Kafka cannot grant a pattern of topics that has no common beginning; begin the pattern with text, or name the topics."
+
     CONNECTED = "Connected", CLUSTER, "The cluster is connected; there is nothing to do."
     BROKER_UNREACHABLE = "BrokerUnreachable", CLUSTER, "No broker answers; check `spec.bootstrapServers`, the brokers, their advertised listeners and network policies."
     AUTHENTICATION_FAILED = "AuthenticationFailed", CLUSTER, "Kafka refuses the log-in; check `spec.sasl` and the user name and password in its Secret."

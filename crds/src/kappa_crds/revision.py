@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from kappa_crds.model import Model
+from kappa_crds.permissions import Permission, Subject, list_permissions, name_consumer_group
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.pod_template import NO_TEMPLATE, PodTemplate
 from kappa_crds.savepoint import Restoration
@@ -50,6 +51,8 @@ class KafkaConnection(Model):
     credentials_dir: str | None = None
     client_certificate_dir: str | None = None
     verify_hostname: bool = True
+    user: str | None = None
+    """The user, where the operator created it for this pipeline."""
 
 
 class RegistrySecrets(Model):
@@ -135,4 +138,9 @@ class Revision(StoreAccess):
     @property
     def consumer_group(self) -> str:
         """Return the group that carries the pipeline's progress for Kafka's own tools."""
-        return f"kappa.{self.namespace}.{self.pipeline}"
+        return name_consumer_group(self.namespace, self.pipeline)
+
+    @property
+    def permissions(self) -> list[Permission]:
+        """Return what the pipeline needs in a Kafka with ACLs."""
+        return list_permissions(Subject(self.spec, self.topics, self.consumer_group, self.uid))

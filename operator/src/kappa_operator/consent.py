@@ -18,6 +18,10 @@ from kappa_operator.settings import Settings
 PREFIX = "secrets.kappa-platform.io/"
 KAFKA, KAFKA_OPERATOR, KAFKA_PIPELINES = "kafka", "kafka-operator", "kafka-pipelines"
 """A log-in to Kafka for operator and pipelines, or for one of them."""
+KAFKA_USERS = "kafka-users"
+"""A log-in to Kafka with which the operator may create users of pipelines."""
+TOPICS_ANNOTATION = f"{PREFIX}kafka-users-topics"
+"""Of that Secret: the topics on which these users may have permissions, by name, or by their beginning and a star."""
 REGISTRY, S3, WEBHOOK = "registry", "s3", "webhook"
 _SEPARATORS = re.compile(r"[,\s]+")
 _LONGEST = 1000
@@ -98,8 +102,8 @@ def read_patterns(text: str) -> list[str]:
     return [part for part in _SEPARATORS.split(text) if part]
 
 
-def build_command(metadata: Mapping[str, Any], use: str, refused: Iterable[Host]) -> str:
-    """Return the command that adds the hosts to those of the annotation for a use."""
+def build_command(metadata: Mapping[str, Any], use: str, refused: Iterable[Host | str]) -> str:
+    """Return the command that adds hosts, or names, to those of the annotation for a use."""
     annotation = PREFIX + use
     before = (metadata.get("annotations") or {}).get(annotation, "")
     known = read_patterns(before) if len(before) <= _LONGEST else ["…"]

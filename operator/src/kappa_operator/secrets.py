@@ -35,12 +35,22 @@ async def read_secret(
 async def read_webhook_url(context: OperatorContext, ref: ObjectRef, key: str) -> str:
     """Return the address of a webhook in a Secret, which allows its use for the host in it; raise SecretProblem, which does not show it."""
     url = (await read_own_key(context, ref, key)).strip()
-    if _URL.fullmatch(url) is None:
+    if not is_webhook_url(url):
         raise SecretProblem.incomplete(
             ref.name, key, "is not an http or https address without user and password"
         )
     await read_secret(context, ref, (key,), Purpose.of_url(WEBHOOK, url, "an address with a token"))
     return url
+
+
+def is_webhook_url(text: str) -> bool:
+    """Return whether a text is the address of a webhook, without user and password."""
+    return _URL.fullmatch(text) is not None
+
+
+def decode(name: str, key: str, body: Body) -> str:
+    """Return one value of a Secret as text; raise SecretProblem."""
+    return _decode(name, key, body.get("data") or {})
 
 
 async def read_own_key(context: OperatorContext, ref: ObjectRef, key: str, age: float = 0.0) -> str:
@@ -51,6 +61,11 @@ async def read_own_key(context: OperatorContext, ref: ObjectRef, key: str, age: 
     except SecretProblem:
         context.reads.drop(ref)
         raise
+
+
+def encode(text: str) -> str:
+    """Return a text as the data of a Secret."""
+    return base64.b64encode(text.encode()).decode()
 
 
 async def _read(context: OperatorContext, ref: ObjectRef, age: float) -> Body:

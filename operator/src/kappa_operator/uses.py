@@ -10,7 +10,7 @@ from kappa_crds.resource import Resource
 from kappa_crds.source import find_registries
 from kappa_crds.statestore import StateStoreSpec
 from kappa_operator.consent import KAFKA_OPERATOR, KAFKA_PIPELINES, REGISTRY, WEBHOOK, Purpose
-from kappa_operator.kafka.config import build_purpose, find_secret_keys, name_uses
+from kappa_operator.kafka.config import build_purpose, build_user_purpose, find_secret_keys, name_uses
 from kappa_operator.statestore.objects import build_storage
 from kappa_operator.statestore.storage import build_store_purpose
 
@@ -28,6 +28,8 @@ def list_uses(resource: Resource[Any, Any]) -> Iterator[SecretUse]:
         case KafkaClusterSpec() as spec:
             yield from _list_log_ins(spec, spec, KAFKA_OPERATOR)
             yield from _list_log_ins(spec, spec.of_pipelines, KAFKA_PIPELINES)
+            if spec.pipeline_users is not None and spec.sasl is not None:
+                yield SecretUse(spec.sasl.credentials_secret_ref.name, build_user_purpose(spec))
         case StateStoreSpec():
             storage = build_storage(resource)
             if storage.secret is not None and storage.bucket is not None:

@@ -290,4 +290,4 @@ async def test_a_secret_has_to_agree(annotation: str | None, ready: str) -> None
     operator = await start(LOOSE, template(env=[{"name": "API_KEY", "valueFrom": source}]), secret)
     status, reason, message = operator.get_condition(PIPELINE)
     assert status == ready, message
-    assert ready == "True" or (reason == "NotAllowed" and "kubectl annotate secret api" in message)
+    assert ready == "True" or (reason == "SecretNotAllowed" and "kubectl annotate secret api" in message)

@@ -14,6 +14,7 @@ from kappa_operator.cli.secrets import Findings, find_missing
 from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import Refused
+from kappa_operator.pipeline.pod_policy import list_secrets
 from kappa_operator.uses import list_uses
 from lab.paths import REPOSITORY
 
@@ -52,7 +53,8 @@ def prepare(*bodies: Body, annotations: dict[str, str] | None = None) -> FakeClu
     cluster = FakeCluster()
     for body in bodies:
         cluster.put(body)
-        for name in set(find_names(body)):
+        resource = find_kind(body["kind"]).parse(body)
+        for name in {*find_names(body), *(list_secrets(resource) if body["kind"] == "Pipeline" else ())}:
             secret = build_secret(name)
             secret["metadata"]["annotations"] = annotations or {}
             cluster.put(secret)
@@ -128,3 +130,38 @@ async def test_a_missing_secret_and_an_invalid_resource_are_noted() -> None:
     found: Findings = await find_missing(cluster, None)
     assert not list(found.list_commands())
     assert sorted(note.split(" in ")[0] for note in found.notes) == ["KafkaCluster broken", "Secret login"]
+
+
+async def test_pods_and_addresses_of_webhooks_in_secrets_are_uses_too() -> None:
+    pipeline = read("pipeline-full")
+    hook = {
+        "urlSecretRef": {"name": "hook", "key": "url"},
+        "tokenSecretRef": {"name": "hook-token", "key": "token"},
+    }
+    policy = read("lagpolicy-full")
+    policy["spec"]["remediation"]["webhook"] = hook
+    cluster = prepare(pipeline, policy)
+    for name, data in (
+        ("hook", {"url": "https://hooks.example.com/T0/secret"}),
+        ("hook-token", {"token": "t"}),
+    ):
+        secret = build_secret(name, **data)
+        secret["metadata"]["annotations"] = {}
+        cluster.remove(ObjectRef("v1", "Secret", "shop", name))
+        cluster.put(secret)
+    commands = list((await find_missing(cluster, "shop")).list_commands())
+    printed = " ".join(commands)
+    assert f"secret api -n shop secrets.kappa-platform.io/pods={pipeline['metadata']['name']}" in printed
+    for name in ("hook", "hook-token"):
+        assert f"secret {name} -n shop secrets.kappa-platform.io/webhook=hooks.example.com:443" in printed
+    assert "T0" not in printed
+    for command in commands:
+        annotate(cluster, command)
+    assert not list((await find_missing(cluster, "shop")).list_commands())
+
+
+async def test_users_of_pipelines_need_a_use_of_their_own_and_topics() -> None:
+    found = await find_missing(prepare(read("kafkacluster-users")), "shop")
+    uses = {place[1]: set(each) for place, each in found.missing.items()}
+    assert uses == {"kafka-operator": {"kafka-operator", "kafka-users"}}
+    assert any("kafka-users-topics" in note for note in found.notes)

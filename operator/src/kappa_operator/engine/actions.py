@@ -10,7 +10,7 @@ from typing import Any, assert_never
 
 from kappa_crds.resource import ResourceStatus
 from kappa_operator.engine.keys import Key, ObjectRef
-from kappa_operator.kafka.model import KafkaAccess, Producer
+from kappa_operator.kafka.model import Acl, KafkaAccess, Producer
 from kappa_operator.lag.history import LagHistory
 from kappa_operator.lag.load import Load
 from kappa_operator.lag.model import GroupPartition
@@ -62,6 +62,14 @@ class CreateToken:
     """Create a Secret with a random token, unless it exists."""
 
     manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePassword:
+    """Create a Secret with a user and a random password, unless it exists."""
+
+    manifest: Manifest
+    user: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +177,42 @@ class SetQuota:
 
 
 @dataclass(frozen=True, slots=True)
+class PutUser:
+    """Create a user in Kafka, or set its password, which is in a Secret of the operator."""
+
+    cluster: Key
+    user: str
+    mechanism: str
+    secret: ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class GrantPermissions:
+    """Add ACLs of a user."""
+
+    cluster: Key
+    user: str
+    acls: tuple[Acl, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RevokePermissions:
+    """Remove ACLs of a user."""
+
+    cluster: Key
+    user: str
+    acls: tuple[Acl, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteUser:
+    """Delete a user in Kafka, with all its ACLs."""
+
+    cluster: Key
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
 class CallWebhook:
     """Start an attempt to call a policy's webhook; a repeated start changes nothing. Its URL is empty where it is in a Secret."""
 
@@ -213,9 +257,10 @@ class TakeSavepoint:
     location: str
 
 
-ObjectAction = ApplyObject | CreateObject | CreateToken | KeepControlSecret | DeleteObject
+ObjectAction = ApplyObject | CreateObject | CreateToken | CreatePassword | KeepControlSecret | DeleteObject
 DriverAction = StopDriver | ActivateDriver | TakeSavepoint
-KafkaAction = CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic | SetQuota
+UserAction = GrantPermissions | RevokePermissions | DeleteUser
+KafkaAction = CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic | SetQuota | UserAction
 Action = (
     RecordStatus
     | AddFinalizer
@@ -226,6 +271,7 @@ Action = (
     | Reconnect
     | Disconnect
     | TakeRolloutSlot
+    | PutUser
     | ObjectAction
     | DriverAction
     | KafkaAction
@@ -243,7 +289,7 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return f"release finalizer {finalizer}"
         case ApplyObject(manifest, _):
             return f"apply {ObjectRef.of(manifest)}"
-        case CreateObject(manifest) | CreateToken(manifest):
+        case CreateObject(manifest) | CreateToken(manifest) | CreatePassword(manifest):
             return f"create {ObjectRef.of(manifest)}"
         case KeepControlSecret(manifest, _):
             return f"keep token and certificate in {ObjectRef.of(manifest)}"
@@ -279,6 +325,22 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
         case SetQuota(_, producer, rate):
             wanted = "no quota of its own" if rate is None else f"{rate:.0f} bytes a second"
             return f"give producer {producer} {wanted}"
+        case PutUser() | GrantPermissions() | RevokePermissions() | DeleteUser():
+            return _describe_user_action(action)
+        case _:
+            assert_never(action)
+
+
+def _describe_user_action(action: PutUser | UserAction) -> str:
+    match action:
+        case PutUser(_, user, mechanism, secret):
+            return f"create user {user} in Kafka ({mechanism}) with the password in {secret}"
+        case GrantPermissions(_, user, acls):
+            return f"grant user {user}: {', '.join(map(str, acls))}"
+        case RevokePermissions(_, user, acls):
+            return f"revoke from user {user}: {', '.join(map(str, acls))}"
+        case DeleteUser(_, user):
+            return f"delete user {user} in Kafka with its ACLs"
         case _:
             assert_never(action)
 

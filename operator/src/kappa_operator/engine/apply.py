@@ -24,7 +24,7 @@ from kappa_operator.errors import AlreadyExists, KappaError, NoRolloutSlot
 from kappa_operator.lag.memory import Remembered
 from kappa_operator.pipeline.control import create_token, keep_control_secret, read_control
 from kappa_operator.pipeline.drivers import ControlAccess
-from kappa_operator.secrets import read_secret, read_webhook_url
+from kappa_operator.secrets import encode, read_own_key, read_secret, read_webhook_url
 
 log = structlog.get_logger(__name__)
 
@@ -100,6 +100,7 @@ async def _apply(context: OperatorContext, resource: AnyResource, action: act.Ac
             act.ApplyObject()
             | act.CreateObject()
             | act.CreateToken()
+            | act.CreatePassword()
             | act.KeepControlSecret()
             | act.DeleteObject()
         ):
@@ -119,11 +120,27 @@ async def _apply(context: OperatorContext, resource: AnyResource, action: act.Ac
         case act.StopDriver() | act.ActivateDriver() | act.TakeSavepoint():
             await _call_driver(context, action, await read_control(context, action.token))
         case (
-            act.CreateTopic() | act.GrowPartitions() | act.AlterConfigs() | act.DeleteTopic() | act.SetQuota()
+            act.PutUser()
+            | act.CreateTopic()
+            | act.GrowPartitions()
+            | act.AlterConfigs()
+            | act.DeleteTopic()
+            | act.SetQuota()
+            | act.GrantPermissions()
+            | act.RevokePermissions()
+            | act.DeleteUser()
         ):
-            await context.kafka.apply(action)
+            await _change_kafka(context, action)
         case _:
             assert_never(action)
+
+
+async def _change_kafka(context: OperatorContext, action: act.KafkaAction | act.PutUser) -> None:
+    if isinstance(action, act.PutUser):
+        password = await read_own_key(context, action.secret, "password")
+        await context.kafka.put_user(action.cluster, action.user, action.mechanism, password)
+        return
+    await context.kafka.apply(action)
 
 
 async def _call_webhook(context: OperatorContext, action: act.CallWebhook) -> None:
@@ -166,6 +183,9 @@ async def _change_object(context: OperatorContext, action: act.ObjectAction) -> 
             await _create(context, manifest)
         case act.CreateToken(manifest):
             await _create(context, {**manifest, "data": {"token": create_token()}})
+        case act.CreatePassword(manifest, user):
+            data = {"username": encode(user), "password": create_token()}
+            await _create(context, {**manifest, "data": data})
         case act.KeepControlSecret(manifest, host):
             await keep_control_secret(context, manifest, host)
         case act.DeleteObject(ref, uid, _):

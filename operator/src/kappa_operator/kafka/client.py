@@ -27,6 +27,7 @@ from kappa_operator.kafka.errors import ClientErrors
 from kappa_operator.kafka.metadata import FoundTopic, count_topics, find_topics
 from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, TopicView
 from kappa_operator.kafka.quotas import QuotaClient
+from kappa_operator.kafka.users import UserClient
 from kappa_operator.topic.configs import is_same_value
 
 _THREADS = 2
@@ -76,6 +77,7 @@ class KafkaClient:
         self._connection = Connection(access, namespace)
         self._configs = ConfigReader(self._connection)
         self._quotas = QuotaClient(self._connection)
+        self.users = UserClient(self._connection)
         self._describe: Batcher[Question, View] = Batcher(self._describe_topics, size=_BATCH)
         self._look: Batcher[str, View] = Batcher(self._read_topics, size=_BATCH)
         self._create: Batcher[act.CreateTopic, bool] = self._batch(kafka_calls.create_topics)
@@ -138,6 +140,8 @@ class KafkaClient:
                 await self._await_topic(action.topic, self._look.submit, lambda view: view is None)
             case act.SetQuota(_, producer, rate):
                 await self._quotas.set(producer, rate)
+            case act.GrantPermissions() | act.RevokePermissions() | act.DeleteUser():
+                await self.users.apply(action)
             case _:
                 assert_never(action)
 

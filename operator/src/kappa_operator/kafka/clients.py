@@ -16,7 +16,7 @@ from kappa_operator.engine.keys import Key
 from kappa_operator.errors import AuthenticationFailed, KafkaFailure
 from kappa_operator.fair import FairSlots
 from kappa_operator.kafka.client import KafkaClient
-from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, TopicView
+from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, TopicView, UserView
 
 MOST_CLIENTS = 100
 """Clients of all namespaces. Each has some ten threads."""
@@ -129,6 +129,16 @@ class AdminClients:
         """Return the bytes a second that a producer may send to each broker, None where it has no quota of its own."""
         with self._use(cluster) as client:
             return await client.read_quota(producer)
+
+    async def read_user(self, cluster: Key, user: str) -> UserView:
+        """Return a user as Kafka shows it."""
+        with self._use(cluster) as client:
+            return await client.users.read(user)
+
+    async def put_user(self, cluster: Key, user: str, mechanism: str, password: str) -> None:
+        """Create a user, or set its password."""
+        with self._use(cluster) as client:
+            await client.users.put(user, mechanism, password)
 
     async def apply(self, action: KafkaAction) -> None:
         """Execute the action and return when its effect can be seen."""

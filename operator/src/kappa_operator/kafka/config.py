@@ -5,8 +5,8 @@ Certificates are handed over as PEM texts, never as files. Source of the names: 
 
 from collections.abc import Mapping
 
-from kappa_crds.kafkacluster import KafkaClusterSpec, Tls
-from kappa_operator.consent import KAFKA, Purpose
+from kappa_crds.kafkacluster import KafkaClusterSpec, Tls, UserMechanism
+from kappa_operator.consent import KAFKA, KAFKA_USERS, Purpose
 from kappa_operator.errors import SecretProblem
 from kappa_operator.kafka.model import KafkaAccess
 
@@ -40,8 +40,18 @@ def build_purpose(spec: KafkaClusterSpec, *uses: str) -> Purpose:
 def name_uses(spec: KafkaClusterSpec, secret: str, use: str) -> tuple[str, str]:
     """Return the uses that allow a Secret, the proposed one first: credentials that are not shared are proposed for one use only."""
     is_authority = spec.tls and spec.tls.ca_secret_ref and spec.tls.ca_secret_ref.name == secret
-    is_shared = is_authority or spec.pipeline_credentials is None
+    is_shared = is_authority or (spec.pipeline_credentials is None and spec.pipeline_users is None)
     return (KAFKA, use) if is_shared else (use, KAFKA)
+
+
+def build_user_purpose(spec: KafkaClusterSpec) -> Purpose:
+    """Return what the operator's log-in must allow besides, where it creates users of pipelines."""
+    return Purpose.of_servers((KAFKA_USERS,), spec.bootstrap_servers)
+
+
+def choose_mechanism(spec: KafkaClusterSpec) -> str:
+    """Return the mechanism of users of pipelines."""
+    return UserMechanism.SCRAM_SHA_512 if spec.pipeline_users is None else spec.pipeline_users.mechanism
 
 
 def find_secret_keys(spec: KafkaClusterSpec) -> list[tuple[str, str]]:

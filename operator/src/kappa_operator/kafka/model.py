@@ -4,6 +4,9 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple, Self
+
+from kappa_crds.permissions import Permission
 
 
 def hide_secrets(text: str, secrets: Iterable[str]) -> str:
@@ -84,3 +87,38 @@ class KafkaAccess:
         """Return the access with its fingerprint."""
         text = json.dumps(dict(settings), sort_keys=True)
         return KafkaAccess(dict(settings), secrets, hashlib.sha256(text.encode()).hexdigest()[:16])
+
+
+class Acl(NamedTuple):
+    """An entry of Kafka's ACLs without its user, in the words of Kafka's tools."""
+
+    kind: str
+    name: str
+    pattern: str
+    operation: str
+    host: str = "*"
+    effect: str = "Allow"
+
+    @classmethod
+    def of(cls, permission: Permission) -> Self:
+        """Return the entry that grants a permission."""
+        pattern = "Prefixed" if permission.is_prefix else "Literal"
+        return cls(str(permission.kind), permission.name, pattern, str(permission.operation))
+
+    def __str__(self) -> str:
+        effect = "" if self.effect == "Allow" else f"{self.effect} "
+        prefix = "prefix " if self.pattern == "Prefixed" else ""
+        return f"{effect}{self.operation} on {self.kind} {prefix}{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class UserView:
+    """A user as Kafka shows it: the mechanisms that it has a password for, and its ACLs."""
+
+    mechanisms: frozenset[str] = frozenset()
+    acls: frozenset[Acl] = frozenset()
+
+    @property
+    def exists(self) -> bool:
+        """Return whether there is anything of the user."""
+        return bool(self.mechanisms or self.acls)

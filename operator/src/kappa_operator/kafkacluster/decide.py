@@ -10,15 +10,15 @@ from kappa_crds.quantities import format_count, parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource, ResourceStatus
 from kappa_operator import backoff, intervals
-from kappa_operator.engine.actions import Disconnect, Reconnect
+from kappa_operator.engine.actions import DeleteUser, Disconnect, Reconnect, RecordStatus
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.kinds import Step
-from kappa_operator.engine.plan import Plan, Verdict, judge_error, ready, update_status
+from kappa_operator.engine.plan import Failure, Plan, Verdict, find_failure, judge_error, ready, update_status
 from kappa_operator.errors import AuthenticationFailed, KappaError
 from kappa_operator.kafka.model import ClusterView, KafkaAccess
 from kappa_operator.lag.model import ClusterSample
 
-MOST_ADVERTISED = 64
+MOST_ADVERTISED, MOST_ORPHANS = 64, 100
 _ADDRESS = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?:[0-9]{1,5}", re.ASCII | re.IGNORECASE)
 _WITHDRAWN = (Reason.SECRET_NOT_ALLOWED, Reason.CLEAR_TEXT_CREDENTIALS)
 KafkaClusterResource = Resource[KafkaClusterSpec, KafkaClusterStatus]
@@ -30,6 +30,7 @@ class KafkaClusterObserved:
 
     `access` is there where the client that there is was made with other settings or Secrets. `version` changes with the spec and the
     Secrets. Where it `waits`, nothing was asked: Kafka refused the log-in, and the next one is due at that time.
+    `orphans` are users of pipelines whose deletion waits for them, which the status does not list.
     """
 
     resource: KafkaClusterResource
@@ -40,6 +41,31 @@ class KafkaClusterObserved:
     version: str = ""
     waits: datetime | None = None
     has_client: bool = False
+    orphans: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+
+def list_orphans(observed: KafkaClusterObserved, _now: datetime) -> Plan | None:
+    """List users that pipelines could not delete, so that these can be released."""
+    status = observed.resource.status
+    listed = tuple(dict.fromkeys((*status.orphaned_users, *observed.orphans)))[:MOST_ORPHANS]
+    if listed == status.orphaned_users:
+        return None
+    return Plan((RecordStatus(status.replace(orphaned_users=listed)),), requeue=True)
+
+
+def delete_orphans(observed: KafkaClusterObserved, _now: datetime) -> Plan | None:
+    """Delete the users of deleted pipelines, once Kafka can be reached again."""
+    status = observed.resource.status
+    if observed.view is None or not status.orphaned_users or _find_undeleted(observed) is not None:
+        return None
+    key = Key.of(observed.resource)
+    deletions = (DeleteUser(key, name) for name in status.orphaned_users)
+    return Plan((*deletions, RecordStatus(status.replace(orphaned_users=()))), requeue=True)
+
+
+def _find_undeleted(observed: KafkaClusterObserved) -> Failure | None:
+    return find_failure(observed.failures, DeleteUser)
 
 
 def wait_for_log_in(observed: KafkaClusterObserved, now: datetime) -> Plan | None:
@@ -71,9 +97,11 @@ def report_connection(observed: KafkaClusterObserved, now: datetime) -> Plan:
 
 
 KAFKA_CLUSTER_STEPS: tuple[Step[KafkaClusterObserved], ...] = (
+    list_orphans,
     wait_for_log_in,
     disconnect,
     reconnect,
+    delete_orphans,
     report_connection,
 )
 
@@ -166,4 +194,11 @@ def build_verdict(observed: KafkaClusterObserved) -> Verdict:
         return judge_error("Failed", problem)
     assert view is not None  # noqa: S101 - observe returns one of the two
     brokers = "1 broker" if view.brokers == 1 else f"{view.brokers} brokers"
-    return ready("Connected", Reason.CONNECTED, f"connected to cluster {view.cluster_id} with {brokers}")
+    message = f"connected to cluster {view.cluster_id} with {brokers}"
+    undeleted = _find_undeleted(observed)
+    if undeleted is not None:
+        count = len(observed.resource.status.orphaned_users)
+        message += (
+            f"; {count} users of deleted pipelines (status.orphanedUsers) remain: {undeleted.error.message}"
+        )
+    return ready("Connected", Reason.CONNECTED, message)

@@ -21,7 +21,6 @@ from kappa_operator.engine.actions import (
     CreateObject,
     DeleteObject,
     Manifest,
-    RemoveFinalizer,
     StopDriver,
     TakeRolloutSlot,
 )
@@ -37,6 +36,7 @@ from kappa_operator.pipeline.pace import IDLE, LAGGING
 from kappa_operator.pipeline.savepoints import wait_for_schedule
 from kappa_operator.pipeline.upgrade import handover, rollback
 from kappa_operator.pipeline.upgrade.change import restore_savepoint
+from kappa_operator.pipeline.user_steps import drop_users, keep_user, release_users
 
 STARTING_POLL = 1.0
 BLOCKED_POLL = 15.0
@@ -51,7 +51,7 @@ def delete_pipeline(observed: PipelineObserved, now: datetime) -> Plan | None:
     if PIPELINE_FINALIZER not in metadata.finalizers:
         return Plan()
     if not alive:
-        return Plan((RemoveFinalizer(PIPELINE_FINALIZER),))
+        return release_users(observed, now)
     status = build_status(observed, verdicts.judge_deletion(alive), now)
     if observed.failures:
         return Plan(tuple(_delete_pods(alive, "the pipeline is deleted")), status, SOON)
@@ -237,11 +237,13 @@ PIPELINE_STEPS: tuple[Step[PipelineObserved], ...] = (
     report_failure,
     remove_stale_drivers,
     lifecycle.record_end,
+    keep_user,
     rollback.roll_back,
     restore_savepoint,
     handover.drop_standby,
     savepoints.take_scheduled_savepoint,
     savepoints.expire_savepoints,
+    drop_users,
     follow_driver,
     handover.change_running,
     stop_driver,

@@ -27,6 +27,7 @@ from kappa_operator.pipeline.objects import PipelineResource
 from kappa_operator.pipeline.pod_policy import check_template_secrets, check_templates
 from kappa_operator.pipeline.policy import check_choices, check_namespace
 from kappa_operator.pipeline.revision import Dependencies
+from kappa_operator.pipeline.user import name_user
 from kappa_operator.savepoint.objects import SavepointResource, name_savepoint
 from kappa_operator.savepoint.stores import find_storage
 from kappa_operator.secrets import read_secret
@@ -55,8 +56,10 @@ async def observe_dependencies(
         await check_store_secret(context, namespace, storage)
         await check_registry_secrets(context, namespace, spec.sources)
         await check_template_secrets(context, resource)
+        user = name_user(cluster.spec, cluster.metadata.name, resource.metadata)
         return Dependencies(
-            cluster=cluster.spec.of_pipelines,
+            cluster=cluster.spec.of_pipelines if user is None else cluster.spec.log_in_with(user.secret),
+            user=user,
             advertised=cluster.status.advertised,
             storage=storage,
             topics=await resolve_topics(context, cluster, resource, ask_kafka=ask_kafka),

@@ -34,6 +34,7 @@ from kappa_operator.pipeline.revision import (
     move_revision,
     read_place,
 )
+from kappa_operator.pipeline.user import UnusedUser, UserObserved
 from kappa_operator.savepoint.objects import SavepointResource
 
 SOON = 1.0
@@ -60,6 +61,8 @@ class PipelineObserved:
     the names of those that a pipeline is or may be restored from. `revisions` are read only while a change is watched. `has_slot`:
     whether a change may start beside those of other pipelines. `refused`: a scheduled Savepoint could not be created or deleted.
     `drivers` is the number of drivers that are polled. `certificate` is that of the control port while a driver reports.
+    `user` is that of the pipeline in Kafka, where it has one of its own, and `unused_users` are others that the status has.
+    `refused_drop`: a permission or a user that is not needed could not be removed.
     """
 
     resource: PipelineResource
@@ -79,6 +82,9 @@ class PipelineObserved:
     refused: bool = False
     drivers: int = 1
     certificate: str | None = None
+    user: UserObserved | None = None
+    unused_users: tuple[UnusedUser, ...] = ()
+    refused_drop: bool = False
     failures: tuple[Failure, ...] = ()
 
     @property

@@ -203,20 +203,19 @@ def has_executors(spec: PipelineSpec) -> bool:
 def build_control_secret(resource: PipelineResource) -> KeepControlSecret:
     """Return what keeps the Secret of the control port, with the certificate of this pipeline."""
     metadata = resource.metadata
-    manifest = _build_token(resource, build_token_ref(resource).name)
+    manifest = build_secret(resource, build_token_ref(resource).name)
     return KeepControlSecret(manifest, f"{metadata.name}.{metadata.namespace}.pipeline")
 
 
 def build_tokens(resource: PipelineResource, revision: Revision) -> tuple[Manifest, ...]:
     """Return the Secret for Spark's RPC, with executors, without its random value."""
-    return (
-        (_build_token(resource, _name_rpc_secret(resource.metadata.name)),)
-        if has_executors(revision.spec)
-        else ()
-    )
+    if not has_executors(revision.spec):
+        return ()
+    return (build_secret(resource, _name_rpc_secret(resource.metadata.name)),)
 
 
-def _build_token(resource: PipelineResource, name: str) -> Manifest:
+def build_secret(resource: PipelineResource, name: str) -> Manifest:
+    """Return a Secret of the pipeline without its random values."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",

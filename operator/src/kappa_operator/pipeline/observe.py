@@ -22,7 +22,7 @@ from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.network import read_network
 from kappa_operator.engine.ownership import is_controlled
-from kappa_operator.engine.plan import Failure
+from kappa_operator.engine.plan import Failure, Verdict
 from kappa_operator.engine.recent import LONGEST, SHORT
 from kappa_operator.engine.references import find_users
 from kappa_operator.errors import DriverUnreachable, SecretProblem
@@ -43,6 +43,8 @@ from kappa_operator.pipeline.progress_cache import Samples
 from kappa_operator.pipeline.revision import Images, replace_image
 from kappa_operator.pipeline.savepoints import concerns_savepoint
 from kappa_operator.pipeline.upgrade.handover import would_start
+from kappa_operator.pipeline.user import DROPS, KEEPS
+from kappa_operator.pipeline.user_reads import observe_unused, observe_user
 from kappa_operator.savepoint.objects import SavepointResource
 from kappa_operator.settings import Settings
 from kappa_operator.statestore.users import find_deleting_stores
@@ -82,16 +84,20 @@ async def observe_pipeline(
     samples = _record(context, key, resource, progress)
     settings, cache = context.settings, context.cache
     unrenewed = tuple(failure for failure in failures if isinstance(failure.action, KeepControlSecret))
-    is_running = progress is not None
+    found = await observe_dependencies(context, resource)
+    user = await observe_user(context, resource, found, failures)
+    is_running, is_deleted = progress is not None, resource.metadata.deletion_timestamp is not None
     others = tuple(
         failure
         for failure in failures
-        if not concerns_savepoint(failure) and not (is_running and failure in unrenewed)
+        if not concerns_savepoint(failure)
+        and not (is_running and failure in unrenewed)
+        and (is_deleted or not isinstance(failure.action, KEEPS + DROPS))
     )
     savepoints = () if resource.spec.savepoints is None else tuple(_find_savepoints(cache, key))
     observed = PipelineObserved(
         resource=resource,
-        dependencies=await observe_dependencies(context, resource),
+        dependencies=user if isinstance(user, Verdict) else found,
         pods=pods,
         images=build_images(settings),
         progress=progress,
@@ -106,6 +112,9 @@ async def observe_pipeline(
         refused=any(concerns_savepoint(failure) for failure in failures),
         certificate=None if unrenewed or not is_running else await _read_certificate(context, resource),
         failures=others,
+        user=None if isinstance(user, Verdict) else user,
+        unused_users=await observe_unused(context, resource, found),
+        refused_drop=any(isinstance(failure.action, DROPS) for failure in failures),
         drivers=len(context.progress),
     )
     if not would_start(observed):

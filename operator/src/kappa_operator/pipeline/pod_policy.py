@@ -14,7 +14,8 @@ from kappa_operator.errors import NotAllowed, SecretProblem
 from kappa_operator.pipeline.objects import PipelineResource
 from kappa_operator.settings import Settings
 
-PODS_ANNOTATION = f"{PREFIX}pods"
+PODS = "pods"
+PODS_ANNOTATION = PREFIX + PODS
 """Of a Secret: patterns of the pipelines whose pods may have it by a template, with commas."""
 
 
@@ -106,11 +107,10 @@ async def check_template_secrets(context: OperatorContext, resource: PipelineRes
         patterns = tuple(read_patterns(annotations.get(PODS_ANNOTATION, "")))
         if context.settings.require_opt_in and not is_allowed(pipeline, patterns):
             context.reads.drop(ref)  # a user may correct it
-            raise NotAllowed(
+            raise SecretProblem(
                 f"Secret {name} does not allow pods of pipeline {pipeline}; if they may have it, run"
                 f" `kubectl annotate secret {name} -n {namespace} --overwrite {PODS_ANNOTATION}={pipeline}`",
-                reason=Reason.NOT_ALLOWED,
-                retryable=True,
+                reason=Reason.SECRET_NOT_ALLOWED,
             )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.pipeline import PipelineSpec
-from kappa_crds.pipeline_status import PipelineStatus
+from kappa_crds.pipeline_status import KafkaUser, PipelineStatus
 from kappa_crds.quantities import parse_cpu, parse_size
 from kappa_crds.resource import Metadata
 from kappa_crds.revision import (
@@ -71,6 +71,7 @@ class Dependencies:
 
     `topics` maps names in the spec to names in Kafka. `modules` are Python modules by file name, None without spec.pythonFrom.
     `savepoint` is the one that spec.restore names. `advertised` are the addresses of brokers besides spec.bootstrapServers.
+    `user` is that of the pipeline in Kafka, where it has one of its own.
     """
 
     cluster: KafkaClusterSpec
@@ -79,6 +80,7 @@ class Dependencies:
     modules: dict[str, str] | None = None
     savepoint: SavepointResource | None = None
     advertised: tuple[str, ...] = ()
+    user: KafkaUser | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,9 @@ def _build_bare(resource: PipelineResource, dependencies: Dependencies, images: 
         pipeline=metadata.name,
         uid=metadata.uid,
         spec=strip_operational(spec),
-        kafka=build_kafka_connection(dependencies.cluster),
+        kafka=build_kafka_connection(
+            dependencies.cluster, None if dependencies.user is None else dependencies.user.name
+        ),
         registries=build_registry_secrets(spec.sources),
         topics=dict(sorted(dependencies.topics.items())),
         checkpoint=build_checkpoint(dependencies.storage.root, metadata, 0),

@@ -193,8 +193,8 @@ def mount_secret(volume: str, secret: str, folder: str, items: list[Manifest]) -
     )
 
 
-def build_kafka_connection(spec: KafkaClusterSpec) -> KafkaConnection:
-    """Return how a driver reaches the cluster; what is secret is named by its file only."""
+def build_kafka_connection(spec: KafkaClusterSpec, user: str | None = None) -> KafkaConnection:
+    """Return how a driver reaches the cluster; what is secret is named by its file only. `user` is one of its own."""
     protocol = ("SASL_" if spec.sasl else "") + ("SSL" if spec.tls else "PLAINTEXT")
     tls = spec.tls
     return KafkaConnection(
@@ -205,4 +205,5 @@ def build_kafka_connection(spec: KafkaClusterSpec) -> KafkaConnection:
         credentials_dir=f"{KAFKA_DIR}/sasl" if spec.sasl else None,
         client_certificate_dir=f"{KAFKA_DIR}/client" if tls and tls.client_secret_ref else None,
         verify_hostname=tls.verify_hostname if tls else True,
+        user=user,
     )

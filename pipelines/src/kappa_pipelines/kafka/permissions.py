@@ -5,14 +5,13 @@ A broker reports the operations that the user may do on a topic (KIP-430). Witho
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, TopicDescription
 
+from kappa_crds.permissions import KafkaResource, Operation, Permission
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import KafkaConnection, Revision
-from kappa_crds.sink import Delivery
 from kappa_pipelines.errors import UnavailableError
 from kappa_pipelines.kafka.options import connect_admin
 
@@ -20,48 +19,35 @@ _TIMEOUT_SECONDS = 20.0
 
 Allowed = Mapping[str, frozenset[AclOperation]]
 """The operations that are allowed on each topic."""
+_OPERATIONS = {
+    Operation.READ: AclOperation.READ,
+    Operation.WRITE: AclOperation.WRITE,
+    Operation.DESCRIBE_CONFIGS: AclOperation.DESCRIBE_CONFIGS,
+}
 
 
-@dataclass(frozen=True)
-class Permission:
-    """An operation on a topic, and the part of the manifest that needs it."""
-
-    operation: AclOperation
-    topic: str
-    role: str
-
-    def __str__(self) -> str:
-        return f"{self.operation.name} on topic {self.topic!r} ({self.role})"
-
-
-def list_permissions(revision: Revision) -> list[Permission]:
-    """Return the permissions that a pipeline needs on the topics that it names; topics of a pattern are unknown here."""
-    spec = revision.spec
-    reads = [(f"source {source.name!r}", topic) for source in spec.sources for topic in source.topic_names]
-    markers = [
-        (f"sink {sink.name!r}, delivery ExactlyOnce", sink.target.topic)
-        for sink in spec.sinks
-        if sink.target.delivery is Delivery.EXACTLY_ONCE
-    ]
-    named = [
-        *((AclOperation.READ, each) for each in reads),
-        *((AclOperation.WRITE, each) for each in spec.written),
-        *((AclOperation.READ, each) for each in markers),
-    ]
+def list_checked(revision: Revision) -> list[Permission]:
+    """Return the permissions that a driver checks: those on topics that the pipeline names and cannot work without."""
     return [
-        Permission(operation, revision.topics.get(topic, topic), role) for operation, (role, topic) in named
+        each
+        for each in revision.permissions
+        if each.kind is KafkaResource.TOPIC and not each.is_prefix and not each.optional
     ]
 
 
 def find_missing(wanted: Iterable[Permission], allowed: Allowed) -> list[Permission]:
     """Return the missing permissions. A topic without any reported operation counts as allowed."""
-    return [each for each in wanted if each.operation not in (allowed.get(each.topic) or {each.operation})]
+    return [
+        each
+        for each in wanted
+        if allowed.get(each.name) and _OPERATIONS[each.operation] not in allowed[each.name]
+    ]
 
 
 def check_permissions(revision: Revision) -> None:
     """Raise UnavailableError that names each missing permission on topics. A broker that reports none is assumed to allow all."""
-    wanted = list_permissions(revision)
-    missing = find_missing(wanted, _fetch_allowed(revision.kafka, {each.topic for each in wanted}))
+    wanted = list_checked(revision)
+    missing = find_missing(wanted, _fetch_allowed(revision.kafka, {each.name for each in wanted}))
     if missing:
         permissions = ", ".join(map(str, missing))
         raise UnavailableError(

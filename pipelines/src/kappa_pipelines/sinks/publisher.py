@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kappa_crds.permissions import name_sink_group
 from kappa_crds.revision import KafkaConnection, Revision
 from kappa_crds.sink import Delivery, Sink
 
@@ -60,7 +61,7 @@ def build_publishers(
             found[sink.name] = Publisher(
                 sink=sink.name,
                 topic=topic,
-                group=f"{revision.consumer_group}.{revision.uid}.{sink.name}",
+                group=name_sink_group(revision.consumer_group, revision.uid, sink.name),
                 generation=generation,
                 checkpoint=revision.checkpoint.rstrip("/").rsplit("/", 1)[-1],
                 writers=count_writers(sink, revision.tuning.shuffle_partitions, partitions.get(topic, 1)),
