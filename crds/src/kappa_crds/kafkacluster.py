@@ -142,7 +142,7 @@ class KafkaClusterSpec(Model):
         ),
         Rule(
             "!has(self.pipelineUsers) || !has(self.pipelineCredentials)",
-            "spec.pipelineUsers and spec.pipelineCredentials both say how pipelines log in; set one of them",
+            "spec.pipelineUsers and spec.pipelineCredentials are two log-ins of pipelines; set one of them",
         ),
         Rule(
             "!has(self.pipelineUsers) || has(self.sasl)",

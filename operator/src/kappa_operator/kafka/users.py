@@ -108,7 +108,7 @@ class UserClient:
                 await self._delete(user)
 
     async def _delete(self, user: str) -> None:
-        """Delete the passwords first, so that nobody logs in while its ACLs are deleted."""
+        """Delete the passwords first, so that no client logs in while its ACLs are deleted."""
         found = await self.read(user)
         codes = [_MECHANISMS[each][0] for each in sorted(found.mechanisms)]
         if codes:
