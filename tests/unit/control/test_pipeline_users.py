@@ -269,23 +269,63 @@ async def test_a_deletion_waits_for_a_broker_that_is_away_only_until_its_cluster
     assert (list_orphans(life), broker.users, broker.acls) == ([], {}, {})
 
 
+@pytest.mark.parametrize("trouble", ["trouble", "user_trouble"])
+async def test_a_cluster_that_can_list_no_more_users_holds_no_deletion(trouble: str) -> None:
+    life = await start()
+    life.operator.cluster.patch(
+        ObjectRef(API_VERSION, *CLUSTER),
+        status={"orphanedUsers": [f"kappa.shop.other.{n}" for n in range(100)]},
+    )
+    setattr(get_broker(life), trouble, UNREACHABLE)
+    user = get_user(life)
+    delete(life)
+    await life.settle()
+    assert life.operator.get(PIPELINE) is None
+    (note,) = life.operator.list_events("KafkaUserRemains")
+    assert f"User:{user}" in note
+
+
+async def test_a_full_list_does_not_prevent_that_a_user_is_deleted() -> None:
+    life = await start()
+    life.operator.cluster.patch(
+        ObjectRef(API_VERSION, *CLUSTER),
+        status={"orphanedUsers": [f"kappa.shop.other.{n}" for n in range(100)]},
+    )
+    delete(life)
+    await life.settle()
+    assert (life.operator.get(PIPELINE), get_broker(life).users) == (None, {})
+
+
 def list_orphans(life: Life) -> list[str]:
     body = life.operator.get(CLUSTER) or {}
     listed: list[str] = body["status"].get("orphanedUsers", [])
     return listed
 
 
-async def test_a_deletion_without_its_cluster_names_the_user_that_stays() -> None:
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_deletion_without_its_cluster_names_the_user_that_stays(restarts: bool) -> None:
+    """The operator has a client of the cluster, and the broker is away; or it has none any more."""
     life = await start()
     user = get_user(life)
-    life.operator = life.operator.restart()
-    life.node.watch()
+    get_broker(life).trouble = UNREACHABLE
+    if restarts:
+        life.operator = life.operator.restart()
+        life.node.watch()
     life.operator.cluster.remove(ObjectRef(API_VERSION, "KafkaCluster", "shop", "main"))
     delete(life)
     await life.settle()
     assert life.operator.get(PIPELINE) is None
     (note,) = life.operator.list_events("KafkaUserRemains")
     assert f"User:{user}" in note
+
+
+async def test_a_namespace_whose_cluster_is_deleted_first_leaves_no_user() -> None:
+    life = await start()
+    life.operator.cluster.remove(ObjectRef(API_VERSION, "KafkaCluster", "shop", "main"))
+    await life.operator.reconcile(CLUSTER)
+    delete(life)
+    await life.settle()
+    assert (life.operator.get(PIPELINE), get_broker(life).users) == (None, {})
 
 
 async def test_a_user_that_was_deleted_by_hand_is_created_again_before_the_next_start() -> None:

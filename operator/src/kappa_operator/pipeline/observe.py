@@ -113,7 +113,7 @@ async def observe_pipeline(
         certificate=None if unrenewed or not is_running else await _read_certificate(context, resource),
         failures=others,
         user=None if isinstance(user, Verdict) else user,
-        unused_users=await observe_unused(context, resource, found),
+        unused_users=await observe_unused(context, resource, found, failures),
         refused_drop=any(isinstance(failure.action, DROPS) for failure in failures),
         drivers=len(context.progress),
     )

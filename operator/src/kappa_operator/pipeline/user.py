@@ -61,7 +61,7 @@ class UserObserved:
 class UnusedUser:
     """A user that the status has and the pipeline does not need.
 
-    `is_lost`: its KafkaCluster is gone. `is_listed`: its KafkaCluster lists it, and deletes it later. `problem` is why Kafka cannot be reached.
+    `is_lost`: its KafkaCluster is gone, or can list no more users. `is_listed`: its KafkaCluster lists it, and deletes it later. `problem` is why Kafka cannot be reached.
     """
 
     record: KafkaUser

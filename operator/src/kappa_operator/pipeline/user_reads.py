@@ -1,7 +1,7 @@
 """Reads what is there of the users of a pipeline in Kafka: their Secrets, and in Kafka itself where something may have to change."""
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -24,6 +24,7 @@ from kappa_operator.kafkacluster.decide import MOST_ORPHANS, KafkaClusterResourc
 from kappa_operator.pipeline.objects import PipelineResource, build_secret
 from kappa_operator.pipeline.revision import Dependencies
 from kappa_operator.pipeline.user import (
+    DROPS,
     KEEPS,
     UnusedUser,
     UserObserved,
@@ -141,7 +142,10 @@ async def _read_view(
 
 
 async def observe_unused(
-    context: OperatorContext, resource: PipelineResource, dependencies: Dependencies | Verdict
+    context: OperatorContext,
+    resource: PipelineResource,
+    dependencies: Dependencies | Verdict,
+    failures: tuple[Failure, ...],
 ) -> tuple[UnusedUser, ...]:
     """Return the users that the pipeline does not need: all while it is deleted, none while it changes, or waits for something."""
     status, is_deleted = resource.status, resource.metadata.deletion_timestamp is not None
@@ -149,16 +153,28 @@ async def observe_unused(
         return ()
     needed = None if is_deleted or isinstance(dependencies, Verdict) else dependencies.user
     name = None if needed is None else needed.name
-    return tuple(
-        [await _observe_unused(context, resource, each) for each in status.kafka_users if each.name != name]
-    )
+    unused = [
+        await _observe_unused(context, resource, each) for each in status.kafka_users if each.name != name
+    ]
+    refused = any(isinstance(each.action, DROPS) for each in failures)
+    return tuple(_find_place(context, each, refused=refused) for each in unused)
+
+
+def _find_place(context: OperatorContext, unused: UnusedUser, *, refused: bool) -> UnusedUser:
+    """Return the user with whether its KafkaCluster lists it, or cannot although it cannot be deleted now."""
+    listed = _list_orphans(context, unused.cluster)
+    if unused.record.name in listed:
+        return replace(unused, is_listed=True)
+    is_stuck = refused or bool(unused.problem)
+    cannot_list = context.cache.get_version(unused.cluster) < 0 or len(listed) >= MOST_ORPHANS
+    return replace(unused, is_lost=unused.is_lost or (is_stuck and cannot_list))
 
 
 async def _observe_unused(
     context: OperatorContext, resource: PipelineResource, record: KafkaUser
 ) -> UnusedUser:
     key = Key("KafkaCluster", resource.metadata.namespace, record.cluster)
-    unused = UnusedUser(record, key, is_listed=_is_listed(context, key, record.name))
+    unused = UnusedUser(record, key)
     if context.cache.get_version(key) < 0:
         return replace(unused, is_lost=not context.kafka.has(key))
     try:
@@ -169,8 +185,7 @@ async def _observe_unused(
     return unused
 
 
-def _is_listed(context: OperatorContext, cluster: Key, user: str) -> bool:
-    """Return whether the KafkaCluster lists the user, or no more."""
-    body = context.cache.get_body(cluster) or {}
-    listed = (body.get("status") or {}).get("orphanedUsers") or ()
-    return user in listed or len(listed) >= MOST_ORPHANS
+def _list_orphans(context: OperatorContext, cluster: Key) -> Sequence[str]:
+    """Return the users that the KafkaCluster lists, also where its spec is invalid."""
+    status = (context.cache.get_body(cluster) or {}).get("status") or {}
+    return status.get("orphanedUsers") or ()

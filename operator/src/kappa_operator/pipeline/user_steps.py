@@ -85,13 +85,13 @@ def _delete_unused(observed: PipelineObserved) -> Plan | None:
 
 
 def _delete(user: UnusedUser) -> Action:
-    """Delete a user, or report that it stays in a Kafka whose KafkaCluster is gone."""
+    """Delete a user, or report that it stays, as no KafkaCluster can delete it."""
     if not user.is_lost:
         return DeleteUser(user.cluster, user.record.name)
     name = user.record.name
     return EmitEvent(
         Reason.KAFKA_USER_REMAINS,
-        f"KafkaCluster {user.cluster.name} is gone, so user {name} stays in Kafka; delete it with kafka-configs.sh --alter"
+        f"user {name} stays in Kafka, as KafkaCluster {user.cluster.name} is gone or can list no more users; delete it with kafka-configs.sh --alter"
         f" --entity-type users --entity-name {name} --delete-config SCRAM-SHA-512, and its ACLs with kafka-acls.sh --remove"
         f" --principal User:{name}",
         warning=True,
