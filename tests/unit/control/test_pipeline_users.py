@@ -218,6 +218,25 @@ async def test_no_driver_starts_without_its_user(trouble: KafkaFailure, reason: 
     assert life.operator.get_condition(PIPELINE)[1] == "Running"
 
 
+class ReadableBroker(FakeBroker):
+    """A broker that lets the operator read users, and not change them."""
+
+    def put_user(self, user: str, mechanism: str, password: str) -> None:
+        """Refuse."""
+        raise AuthorizationFailed("needs Alter on the cluster", retryable=False)
+
+
+async def test_a_refused_change_is_reported_by_the_first_reconcile() -> None:
+    life = await prepare()
+    broker = ReadableBroker()
+    broker.topics = get_broker(life).topics
+    life.operator.brokers["kafka:9092"] = broker
+    write(SPEC)(life)
+    await life.operator.reconcile(PIPELINE)
+    assert life.operator.get_condition(PIPELINE)[1:] == ("AuthorizationFailed", "needs Alter on the cluster")
+    assert not find_pods(life)
+
+
 async def test_a_running_driver_continues_while_its_permissions_cannot_be_changed() -> None:
     life = await start()
     get_broker(life).user_trouble = AuthorizationFailed("needs Alter on the cluster", retryable=False)

@@ -36,10 +36,11 @@ def keep_user(observed: PipelineObserved, _now: datetime) -> Plan | None:
     user, status = observed.user, observed.status
     if user is None or user.view is None or observed.resource.spec.suspend:
         return None
+    create = () if user.password is not None else (CreatePassword(user.manifest, user.record.name),)
     if not user.is_recorded:
-        return Plan((RecordStatus(put_record(status, user.record)),), requeue=True)
-    if user.password is None:
-        return Plan((CreatePassword(user.manifest, user.record.name),), requeue=True)
+        return Plan((RecordStatus(put_record(status, user.record)), *create), requeue=True)
+    if create:
+        return Plan(create, requeue=True)
     changes = tuple(find_changes(user))
     done = user.record.replace(password=user.password, granted=user.fingerprint)
     if done.granted != user.record.granted:
