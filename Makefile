@@ -17,7 +17,7 @@ LAB := PYTHONPATH=tests $(RUN) python -m lab
 SUPPLY := PYTHONPATH=tests $(RUN) python -m supply
 BROKERS ?= 1
 
-.PHONY: help setup jars up down status demo test test-unit test-spark test-laptop test-waiting test-integration test-services test-e2e chaos bench verify scan generate images lint fmt
+.PHONY: help setup jars up down status demo test test-busy-chain test-waiting-chain test-unit test-spark test-laptop test-waiting test-integration test-services test-e2e chaos bench verify scan generate images lint fmt
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}'
@@ -64,13 +64,21 @@ images: up ## Build the images, load them into the cluster, and list their conte
 demo: setup ## Run the flights pipeline on real data and compare it with DuckDB (KEEP=1 leaves it in place, REMOVE=1 removes it)
 	@PYTHONPATH=tests $(RUN) python -m demo $(if $(KEEP),--keep) $(if $(REMOVE),--remove)
 
-# Four groups run concurrently: tests on Spark use all cores, those of integration and test-waiting mostly wait. Tests on the whole cluster
-# wait for pods. They run together with the unit tests at low priority and, after these, with test-services, which mostly waits for
-# unavailable brokers and time-outs. Together with tests on Spark they took nearly twice as long. The cluster is up by then; `-o up` avoids
+# Two chains run concurrently. One uses all cores: tests on Spark with those of integration, then tests on the whole cluster, which are the
+# longest group and never wait for the other chain. That one mostly waits, for unavailable brokers and time-outs, or has a low priority.
+# Tests on the whole cluster together with test-spark and test-laptop took nearly twice as long. The cluster is up by then; `-o up` avoids
 # another check, which would delay integration.
 test: up $(CLASSES) ## Run all tests except for the long ones
-	@$(MAKE) -j4 -o up test-spark test-laptop test-waiting test-integration
-	@$(MAKE) -j2 test-e2e test-unit test-services
+	@$(MAKE) -j2 test-busy-chain test-waiting-chain
+
+test-busy-chain:
+	@$(MAKE) -j3 -o up test-spark test-laptop test-integration
+	@$(MAKE) test-e2e
+
+test-waiting-chain:
+	@$(MAKE) -o up test-waiting
+	@$(MAKE) test-unit
+	@$(MAKE) -o up test-services
 
 test-unit: setup ## Run the tests that need nothing but Python and promtool
 	@nice $(RUN) pytest tests/unit
