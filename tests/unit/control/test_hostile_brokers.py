@@ -184,6 +184,38 @@ async def test_the_client_of_a_cluster_with_many_brokers_is_closed() -> None:
     assert count_threads() < before + 20
 
 
+async def test_a_cluster_with_many_brokers_is_connected_to_again_much_later_or_with_other_settings() -> None:
+    cluster, now = Key("KafkaCluster", "shop", "k"), 0.0
+    access = KafkaAccess.of({**_BASE, "bootstrap.servers": "127.0.0.1:1", "security.protocol": "plaintext"})
+    other = KafkaAccess.of({**_BASE, "bootstrap.servers": "127.0.0.1:2", "security.protocol": "plaintext"})
+    kafka = AdminClients(clock=lambda: now)
+
+    async def connect(access: KafkaAccess) -> bool:
+        async def resolve() -> KafkaAccess:
+            return access
+
+        with suppress(KafkaFailure):
+            await kafka.ensure(cluster, resolve, again=True)
+        return kafka.has(cluster)
+
+    def find_crowded() -> None:
+        with pytest.raises(KafkaFailure, match="400 brokers"):
+            kafka._count_brokers(cluster, 400)
+
+    assert await connect(access)
+    find_crowded()
+    now = clients.CROWDED_FOR - 1
+    assert not await connect(access)
+    assert await connect(other)
+    find_crowded()
+    now = 2 * clients.CROWDED_FOR
+    assert await connect(other)
+    find_crowded()
+    kafka.forget_refusal(cluster)
+    assert await connect(other), "a new KafkaCluster of the same name"
+    await kafka.close()
+
+
 @pytest.mark.parametrize("answer", [answer_metadata(100_000, 1), answer_metadata(3, 1_000_000)])
 async def test_large_metadata_is_refused_by_the_library(answer: Any) -> None:
     cluster = Key("KafkaCluster", "shop", "k")

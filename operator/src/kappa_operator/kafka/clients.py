@@ -5,10 +5,11 @@ created when it is first needed and replaced when its settings, secrets included
 """
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kappa_crds.reasons import Reason
 from kappa_operator.engine.actions import KafkaAction
@@ -23,13 +24,26 @@ MOST_CLIENTS = 100
 _SLOTS, _CHECKS = 32, 4
 """Calls at the same time, each of which takes a thread, and checks among them, for which the library may start a thousand."""
 _MOST_BROKERS = 600
+CROWDED_FOR = 600.0
+"""Seconds for which a cluster with too many brokers is not connected to again: each attempt costs a thread for each broker."""
 Resolve = Callable[[], Awaitable[KafkaAccess]]
+
+
+@dataclass(frozen=True, slots=True)
+class Crowded:
+    """A cluster with too many brokers: its access, until when (monotonic seconds), and why."""
+
+    fingerprint: str
+    until: float
+    message: str
 
 
 class AdminClients:
     """Clients by KafkaCluster. Every call to Kafka raises KafkaFailure with the broker's message."""
 
-    def __init__(self, most: int = MOST_CLIENTS) -> None:
+    def __init__(self, most: int = MOST_CLIENTS, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._crowded: dict[Key, Crowded] = {}
         self._most, self._slots, self._checks = most, FairSlots(_SLOTS), FairSlots(_CHECKS)
         self._brokers: dict[Key, int] = {}
         self._clients: dict[Key, KafkaClient] = {}
@@ -72,11 +86,20 @@ class AdminClients:
             if not again and self._refused.get(cluster) == access.fingerprint:
                 raise AuthenticationFailed(f"Kafka refused the log-in of {cluster}; its check tries again")
             self._refused.pop(cluster, None)
+            self._check_crowded(cluster, access)
             self.connect(cluster, access)
 
+    def _check_crowded(self, cluster: Key, access: KafkaAccess) -> None:
+        """Raise the failure again where the same access found too many brokers a short time ago."""
+        known = self._crowded.get(cluster)
+        if known is not None and known.fingerprint == access.fingerprint and self._clock() < known.until:
+            raise KafkaFailure(known.message, reason=Reason.LIMIT_REACHED)
+        self._crowded.pop(cluster, None)
+
     def forget_refusal(self, cluster: Key) -> None:
-        """Forget that Kafka refused a log-in: the KafkaCluster is gone."""
+        """Forget that Kafka refused a log-in, or named too many brokers: the KafkaCluster is gone."""
         self._refused.pop(cluster, None)
+        self._crowded.pop(cluster, None)
 
     def has(self, cluster: Key) -> bool:
         """Return whether there is a client for the cluster."""
@@ -111,12 +134,16 @@ class AdminClients:
         if own + found <= _MOST_BROKERS - sum(others.values()) - found:
             self._brokers[cluster] = found
             return
-        self.release(cluster)
-        raise KafkaFailure(
+        message = (
             f'Kafka reports {found} brokers, beside {own} of other KafkaClusters of namespace "{cluster.namespace}";'
-            f" the operator connects to at most {_MOST_BROKERS}, and in one namespace to half of them",
-            reason=Reason.LIMIT_REACHED,
+            f" the operator connects to at most {_MOST_BROKERS}, and in one namespace to half of them; it is tried again after"
+            f" {CROWDED_FOR / 60:.0f} minutes, or when the connection of the KafkaCluster changes"
         )
+        client = self._clients.get(cluster)
+        if client is not None:
+            self._crowded[cluster] = Crowded(client.fingerprint, self._clock() + CROWDED_FOR, message)
+        self.release(cluster)
+        raise KafkaFailure(message, reason=Reason.LIMIT_REACHED)
 
     async def describe_topic(
         self, cluster: Key, topic: str, configs: frozenset[str] = frozenset()
