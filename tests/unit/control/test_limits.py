@@ -10,6 +10,7 @@ from fakes.context import Operator, build_resource
 from kappa_crds import API_VERSION
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.references import find_dependents
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.settings import Settings
 from monitored.chart import find, render
@@ -75,6 +76,18 @@ async def test_there_is_room_again_after_a_deletion() -> None:
     assert operator.get_condition(topic("c"))[0] == "True"
     await operator.reconcile(topic("d"))
     assert operator.get_condition(topic("d"))[1] == "LimitReached"
+
+
+async def test_resources_beyond_a_limit_make_no_events_and_are_not_woken() -> None:
+    operator = await start(Settings(limit_topics=2), "a", "b", "c", "d")
+    for name in "abcd":
+        operator.cluster.put(build_resource("Topic", name, topicName="same"))
+        await operator.reconcile(topic(name))
+    assert operator.get_condition(topic("d"))[1] == "LimitReached"
+    events = operator.cluster.find("events.k8s.io/v1", "Event", "shop")
+    assert [event["regarding"]["name"] for event in events] == ["b"], "the conflict of the one with a place"
+    assert find_dependents(operator.cache, CLUSTER, renewed=True) == [topic("a"), topic("b")]
+    assert find_dependents(operator.cache, topic("d")) == [topic("b")], "the rival that waits and has a place"
 
 
 async def test_a_higher_limit_lets_them_in() -> None:

@@ -12,6 +12,7 @@ import structlog
 
 from kappa_crds import API_VERSION
 from kappa_crds.conditions import ConditionType, find_condition
+from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource, ResourceStatus
 from kappa_operator.consent import WEBHOOK, Purpose
 from kappa_operator.engine import actions as act
@@ -83,8 +84,8 @@ async def _announce(context: OperatorContext, resource: AnyResource, status: Res
     after = find_condition(status.conditions, ConditionType.READY)
     if after is None or (before is not None and before.reason == after.reason):
         return
-    if before is None and after.status == "True":
-        return  # healthy from the start is no news, and ten thousand such Events would be spam
+    if before is None and (after.status == "True" or after.reason == Reason.LIMIT_REACHED):
+        return  # healthy or beyond a limit from the start is no news, and ten thousand such Events would be spam
     stalled = find_condition(status.conditions, ConditionType.STALLED)
     warning = stalled is not None and stalled.status == "True"
     await emit_event(context, resource, act.EmitEvent(after.reason, after.message, warning))

@@ -102,6 +102,11 @@ class Places:
         if not ages:
             del self._ages[key.kind, key.namespace]
 
+    def get_created(self, key: Key) -> str:
+        """Return when the resource was created; what is unknown comes after all others."""
+        age = self._known.get(key)
+        return "~" if age is None else age.created
+
     def has_place(self, key: Key) -> bool:
         """Return whether the resource is among the oldest, as many as the limit of its kind allows."""
         return self._get_rank(key) < self._get_most(key.kind)

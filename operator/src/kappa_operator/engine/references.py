@@ -98,4 +98,5 @@ def find_dependents(cache: ResourceCache, key: Key, *, renewed: bool = False) ->
     """
     naming = {each for each in cache.find_naming(key) if renewed or cache.is_waiting(each)}
     others = {each for each in cache.kinds[key.kind].find_dependents(cache, key) if cache.is_waiting(each)}
-    return sorted((naming | others) - {key})
+    found = (naming | others) - {key}
+    return sorted(each for each in found if cache.is_deleting(each) or not cache.is_shortened(each))

@@ -97,11 +97,13 @@ def release_if_unused(context: OperatorContext, key: Key) -> None:
     While topics or users that are to be deleted with their resources remain, the client is kept: when a whole namespace is
     deleted, the KafkaCluster often goes first.
     """
+    context.kafka.forget_refusal(key)
+    if not context.kafka.has(key):
+        return
     bodies = (context.cache.get_body(topic) for topic in context.cache.find("Topic", key.namespace))
     pipelines = (context.cache.get_body(each) for each in context.cache.find("Pipeline", key.namespace))
     has_topics = any(body and body["spec"].get("deletionPolicy") == "Delete" for body in bodies)
     if not has_topics and not any(_has_user(body, key.name) for body in pipelines):
-        context.kafka.forget_refusal(key)
         context.kafka.release(key)
 
 

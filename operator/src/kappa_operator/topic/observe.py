@@ -66,21 +66,44 @@ def find_claims(cache: ResourceCache, key: Key, cluster: Key) -> Claims:
     others = cache.find_rivals(key)
     if not others:
         return Claims()
-    own = _get_cluster_id(cache, cluster)
-    theirs = {claim: _find_identity(cache, claim, cluster, own) for claim in others}
+    own, identities = _get_cluster_id(cache, cluster), Identities(cache)
+    theirs = {
+        claim: own if identities.find_cluster(claim) == cluster else identities.find(claim)
+        for claim in others
+    }
     certain = tuple(claim for claim in others if own is not None and theirs[claim] == own)
     possible = tuple(claim for claim in others if own is None or theirs[claim] in (None, own))
     return Claims(certain, possible)
 
 
-def _find_identity(cache: ResourceCache, claim: Key, cluster: Key, own: str | None) -> str | None:
-    body = cache.get_body(claim)
-    named = (body or {}).get("spec", {}).get("clusterRef")
-    try:
-        theirs = find_referred(cache, "KafkaCluster", claim.namespace, named)
-    except ReferenceProblem:
-        return None
-    return own if theirs == cluster else _get_cluster_id(cache, theirs)
+class Identities:
+    """The Kafka clusters of other claims, each found once: there may be thousands of claims."""
+
+    def __init__(self, cache: ResourceCache) -> None:
+        self._cache = cache
+        self._clusters: dict[tuple[str, str], Key | None] = {}
+        self._ids: dict[Key, str | None] = {}
+
+    def find_cluster(self, claim: Key) -> Key | None:
+        """Return the KafkaCluster of a Topic, None where that is unknown."""
+        named = next((each.name for each in self._cache.find_named(claim) if each.kind == "KafkaCluster"), "")
+        place = claim.namespace, named
+        if place not in self._clusters:
+            self._clusters[place] = self._resolve(*place)
+        return self._clusters[place]
+
+    def _resolve(self, namespace: str, name: str) -> Key | None:
+        try:
+            return find_referred(self._cache, "KafkaCluster", namespace, name or None)
+        except ReferenceProblem:
+            return None
+
+    def find(self, claim: Key) -> str | None:
+        """Return the id of the Kafka cluster of a Topic, None where that is unknown."""
+        cluster = self.find_cluster(claim)
+        if cluster is not None and cluster not in self._ids:
+            self._ids[cluster] = _get_cluster_id(self._cache, cluster)
+        return None if cluster is None else self._ids[cluster]
 
 
 def _get_cluster_id(cache: ResourceCache, cluster: Key) -> str | None:
@@ -95,9 +118,7 @@ def find_winner(cache: ResourceCache, key: Key, claims: Claims) -> Key | None:
         return None
 
     def age(claim: Key) -> tuple[str, str, str]:
-        body = cache.get_body(claim)
-        created = body["metadata"].get("creationTimestamp", "") if body else "~"
-        return created, claim.namespace, claim.name
+        return cache.places.get_created(claim), claim.namespace, claim.name
 
     oldest = min((key, *claims.certain), key=age)
     return None if oldest == key else oldest
