@@ -25,10 +25,6 @@ class FairSlots:
         """Return how many slots are free."""
         return self._free
 
-    def get_held(self, group: str) -> int:
-        """Return how many slots a group holds."""
-        return self._held[group]
-
     @asynccontextmanager
     async def hold(self, group: str) -> AsyncIterator[None]:
         """Hold a slot in the block."""

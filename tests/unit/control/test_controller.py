@@ -12,6 +12,7 @@ from datetime import datetime
 from prometheus_client import REGISTRY
 
 from fakes.context import Operator, build_resource
+from fakes.queue import count_due
 from kappa_operator.backoff import Backoff
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
@@ -34,7 +35,7 @@ async def run_until_idle(controller: Controller, queue: WorkQueue) -> None:
     task = asyncio.create_task(controller.run())
     for _ in range(500):
         await asyncio.sleep(0.01)
-        if queue.working == 0 and queue.due_within(0.5) == 0:
+        if queue.working == 0 and count_due(queue, 0.5) == 0:
             break
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -75,8 +76,8 @@ async def test_a_bug_delays_only_the_resource_that_shows_it() -> None:
     queue.add(ORDERS)
     await run_until_idle(controller, queue)
     assert operator.get_condition(ORDERS)[0] == "True"
-    assert queue.due_within(30.0) == 0
-    assert queue.due_within(70.0) == 1
+    assert count_due(queue, 30.0) == 0
+    assert count_due(queue, 70.0) == 1
 
 
 async def test_a_resource_that_changed_during_a_dead_watch_is_read_again() -> None:

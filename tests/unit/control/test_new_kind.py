@@ -10,6 +10,7 @@ import pytest
 
 from fakes.cluster import FakeCluster
 from fakes.context import Clock, Operator, build_resource
+from fakes.queue import count_due
 from kappa_crds import API_VERSION
 from kappa_crds.kafkacluster import KAFKA_CLUSTER
 from kappa_crds.kinds import KINDS
@@ -151,7 +152,7 @@ async def work(operator: Operator, *keys: Key) -> None:
         queue.add(key)
     for _ in range(200):
         await asyncio.sleep(0.01)
-        if queue.working == 0 and queue.due_within(0.5) == 0:
+        if queue.working == 0 and count_due(queue, 0.5) == 0:
             break
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fakes.context import Operator, build_resource
+from fakes.queue import count_due
 from kappa_operator.engine.controller import Controller
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.queue import WorkQueue
@@ -252,4 +253,4 @@ async def test_the_reconciles_of_a_resync_are_spread_over_time() -> None:
     shop = Shop(*(f"t{number}" for number in range(9)))
     shop.controller.enqueue_all(3600.0)
     assert len(shop.queue) == 10
-    assert (shop.queue.due_within(10.0), shop.queue.due_within(1000.0)) == (1, 3)
+    assert (count_due(shop.queue, 10.0), count_due(shop.queue, 1000.0)) == (1, 3)

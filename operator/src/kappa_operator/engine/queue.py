@@ -54,11 +54,6 @@ class WorkQueue:
         """Return how many keys are being worked on."""
         return len(self._working)
 
-    def due_within(self, seconds: float) -> int:
-        """Return how many keys are due within so many seconds; 0 gives the backlog."""
-        limit = self._clock() + seconds
-        return sum(1 for due in self._due.values() if due <= limit)
-
     def add(self, key: Key, delay: float = 0.0) -> None:
         """Reconcile the key after `delay` seconds, or sooner if an earlier call requires it. No delay is an event."""
         due = self._clock() + (delay or -HEAD_START)
