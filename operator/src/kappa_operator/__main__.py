@@ -27,13 +27,13 @@ from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.leadership import Elector
 from kappa_operator.engine.queue import WorkQueue
 from kappa_operator.engine.references import find_users
+from kappa_operator.engine.resource_watch import ResourceWatch
 from kappa_operator.engine.sync import CacheSync
 from kappa_operator.engine.watches import (
     PodWatches,
     build_kopf_settings,
     build_registry,
     register_pods,
-    register_resources,
 )
 from kappa_operator.kafka.clients import AdminClients
 from kappa_operator.kafkacluster.connection import read_sampling_access
@@ -76,28 +76,18 @@ async def act_while_leading(
     await asyncio.gather(controller.run(), sync.resync(), *(other() for other in others))
 
 
-async def watch(
-    sync: CacheSync, queue: WorkQueue, context: OperatorContext, synced: asyncio.Event, pods: PodWatches
+async def watch_pods(
+    queue: WorkQueue, context: OperatorContext, synced: asyncio.Event, pods: PodWatches
 ) -> None:
-    """Run kopf's watches until cancelled: one operator of kopf for all, or one more for the pods where each namespace permits it."""
-    settings, reads = context.settings, context.reads.reads
-    scope: dict[str, Any] = (
-        {"namespaces": settings.watch_namespaces} if settings.watch_namespaces else {"clusterwide": True}
-    )
-    registry = build_registry()
-    register_resources(registry, sync, KIND_TABLE)
-    if not settings.namespace_role:
-        register_pods(registry, queue, KIND_TABLE, reads)
-        await run_kopf(registry, settings, synced, **scope)
-        return
-    of_pods, pods_synced = build_registry(), asyncio.Event()
-    register_pods(of_pods, queue, KIND_TABLE, reads)
-    async with asyncio.TaskGroup() as group:
-        group.create_task(
-            run_kopf(of_pods, settings, pods_synced, insights=pods.insights, namespaces=NONE_BY_NAME)
-        )
-        await pods_synced.wait()
-        group.create_task(run_kopf(registry, settings, synced, **scope))
+    """Run kopf's watches of pods until cancelled: in all namespaces, or where each namespace permits it."""
+    settings, registry = context.settings, build_registry()
+    register_pods(registry, queue, KIND_TABLE, context.reads.reads)
+    scope: dict[str, Any] = {"clusterwide": True}
+    if settings.namespace_role:
+        scope = {"insights": pods.insights, "namespaces": NONE_BY_NAME}
+    elif settings.watch_namespaces:
+        scope = {"namespaces": settings.watch_namespaces}
+    await run_kopf(registry, settings, synced, **scope)
 
 
 async def run_kopf(
@@ -116,10 +106,11 @@ async def run(settings: Settings) -> None:
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     synced, acting = asyncio.Event(), asyncio.Event()
     pending_events = PendingWatchEvents(time.monotonic)
-    # The lease has connections of its own: behind hundreds of other requests its renewal would come too late.
+    # The lease has connections of its own: behind hundreds of other requests its renewal would come too late. Watches hold theirs.
     async with (
         await ApiCluster.connect() as cluster,
         await ApiCluster.connect() as lease_cluster,
+        await ApiCluster.connect() as watch_cluster,
         open_session() as session,
     ):
         lease = ObjectRef("coordination.k8s.io/v1", "Lease", settings.namespace, settings.lease_name)
@@ -147,13 +138,15 @@ async def run(settings: Settings) -> None:
         queue = WorkQueue(time.monotonic, slots=settings.concurrency)
         controller = Controller(context, queue)
         sync = CacheSync(context, queue, controller, pending_events)
+        resources = ResourceWatch(watch_cluster, sync.note, KIND_TABLE, settings.watch_namespaces)
         endpoints = Endpoints(context, build_health_app(pending_events, synced.is_set))
         add_metrics(endpoints.metrics, pending_events)
         add_report(endpoints.metrics, context, lambda: elector.leading and acting.is_set())
         await endpoints.start()
         try:
             await run_until_first_ends(
-                watch(sync, queue, context, synced, pods),
+                watch_pods(queue, context, synced, pods),
+                resources.run(),
                 elector.run(),
                 endpoints.run(),
                 act_while_leading(elector, sync, controller, acting, sampling.run),

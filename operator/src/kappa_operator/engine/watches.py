@@ -1,7 +1,7 @@
-"""kopf's part: watch events become keys on the queue. Nothing is decided here.
+"""kopf's part: watch events of pods become keys on the queue. Nothing is decided here.
 
-Only `on.event` is used: no annotations, no finalizers and no per-object daemons of kopf's own, so that ten thousand
-resources cost ten thousand small entries in the cache and nothing else.
+Only `on.event` is used: no annotations, no finalizers and no per-object daemons of kopf's own. The custom resources are watched by
+`resource_watch`.
 """
 
 from collections.abc import Awaitable, Callable
@@ -10,14 +10,12 @@ from typing import Any, cast
 import kopf
 from kopf._cogs.structs.references import Insights, NamespaceName
 
-from kappa_crds import GROUP, VERSION
 from kappa_operator import backoff
 from kappa_operator.engine.cluster import PAGE
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.kinds import KindTable
 from kappa_operator.engine.queue import WorkQueue
 from kappa_operator.engine.recent import RecentReads
-from kappa_operator.engine.sync import CacheSync
 
 Event = dict[str, Any]
 WATCHED_PODS = "app.kubernetes.io/managed-by=kappa-operator,kappa-platform.io/role!=executor"
@@ -28,6 +26,7 @@ class PodWatches:
     """The namespaces whose pods are watched, where the operator may not watch the pods of all."""
 
     def __init__(self) -> None:
+        # kopf takes `insights` as a public argument of its operator, but does not export the class.
         self.insights = Insights()
 
     async def set(self, namespace: str, *, watched: bool) -> None:
@@ -45,17 +44,6 @@ def build_registry() -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
     kopf.on.login(registry=registry)(log_in)
     return registry
-
-
-def register_resources(registry: kopf.OperatorRegistry, sync: CacheSync, kinds: KindTable) -> None:
-    """Have the resources of each kind watched."""
-
-    # A coroutine that waits for nothing: kopf runs plain functions in threads, which costs more than all they do.
-    async def note_resource(event: kopf.RawEvent, **_: Any) -> None:
-        sync.note(cast(Event, event))
-
-    for entry in kinds.values():
-        kopf.on.event(GROUP, VERSION, entry.kind.plural, registry=registry)(note_resource)
 
 
 def register_pods(
