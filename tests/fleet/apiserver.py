@@ -7,7 +7,7 @@ import resource
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -20,18 +20,18 @@ from lab.shell import run
 from lab.toolchain import program
 from monitored.chart import render
 
-USERS = {"admin": "system:masters", "kappa-operator": "system:authenticated"}
-"""Users and their groups; the name is the token."""
+USERS = {"admin": "system:masters", "kappa-operator": "system:serviceaccounts"}
+"""Users and their groups; the name is the token. The group of the operator decides its share of the API server, as on a cluster."""
 
 
 @contextmanager
-def serve_api(folder: Path) -> Iterator[str]:
-    """Run etcd and an API server with RBAC; yield its URL. Users have tokens of their own names."""
+def serve_api(folder: Path, *flags: str, users: Mapping[str, str] = USERS) -> Iterator[str]:
+    """Run etcd and an API server with RBAC; yield its URL. Users have tokens of their own names, and their kubeconfigs are in the folder."""
     etcd, peer, port = free_ports(3)
     url = f"http://127.0.0.1:{etcd}"
     run(["openssl", "genrsa", "-out", folder / "accounts.key", "2048"])
     (folder / "tokens.csv").write_text(
-        "".join(f'{name},{name},{name},"{group}"\n' for name, group in USERS.items())
+        "".join(f'{name},{name},{name},"{group}"\n' for name, group in users.items())
     )
     store: list[str | Path] = [
         program("etcd"), f"--data-dir={folder / 'etcd'}", "--unsafe-no-fsync", f"--listen-client-urls={url}",
@@ -43,6 +43,7 @@ def serve_api(folder: Path) -> Iterator[str]:
         "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount",
         "--service-cluster-ip-range=10.96.0.0/16", "--service-account-issuer=https://bench",
         f"--service-account-key-file={folder / 'accounts.key'}", f"--service-account-signing-key-file={folder / 'accounts.key'}",
+        *flags,
     ]  # fmt: skip
     more = {**os.environ, "GOGC": "200"}
     with (
@@ -50,18 +51,23 @@ def serve_api(folder: Path) -> Iterator[str]:
         ended(subprocess.Popen(store, stdout=log, stderr=log)),
         ended(subprocess.Popen(api, stdout=log, stderr=log, env=more)),
     ):
-        yield f"https://127.0.0.1:{port}"
+        url = f"https://127.0.0.1:{port}"
+        for name in users:
+            write_kubeconfig(folder, url, name)
+        yield url
 
 
 @contextmanager
-def serve_bench(keep: Path | None) -> Iterator[tuple[Path, str]]:
+def serve_bench(
+    keep: Path | None, *flags: str, users: Mapping[str, str] = USERS
+) -> Iterator[tuple[Path, str]]:
     """Run an API server for a bench with thousands of connections; yield the folder of its logs, which stays if one is named, and the URL."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with tempfile.TemporaryDirectory(prefix="kappa-bench-") as name:
         folder = keep or Path(name)
         folder.mkdir(parents=True, exist_ok=True)
-        with serve_api(folder) as url:
+        with serve_api(folder, *flags, users=users) as url:
             yield folder, url
 
 

@@ -1,36 +1,23 @@
-"""A team that attacks the operator, and one beside it: thousands of objects, hostile drivers and brokers, drivers that crash."""
+"""Two teams at one operator: the attacker of `attack.py`, and the team beside it, which wants a Topic."""
 
 import asyncio
-import gzip
+import json
 import os
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from aiohttp import web
-
-from fakes.context import build_resource, build_secret
+from fakes.context import build_resource
+from fleet.apiserver import USERS as USERS_OF_BENCHES
 from fleet.apiserver import ended, write_kubeconfig
-from fleet.drivers import SPACE, Body, Drivers, Node, gather
-from fleet.hostile_brokers import (
-    Answer,
-    announce,
-    announce_metadata,
-    answer_metadata,
-    keep_silent,
-    reset,
-    serve_broker,
-)
+from fleet.drivers import SPACE, Body
 from kappa_crds import API_VERSION
-from kappa_crds.progress import DriverExit
-from kappa_crds.reasons import Reason
 from kappa_operator.engine.cluster import ApiCluster
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import AlreadyExists
@@ -40,66 +27,13 @@ from lab.paths import REPOSITORY
 VICTIM = "victim"
 MEMORY = 512 * 2**20
 """Bytes: the limit of the operator's container in the chart."""
+USERS = {**USERS_OF_BENCHES, SPACE: "system:authenticated", VICTIM: "system:authenticated"}
+API_LIMITS = ("--max-requests-inflight=40", "--max-mutating-requests-inflight=20")
+"""A tenth of the defaults, for two cores. By them the API server shares its time between users: the operator has five times the share of
+both teams, as each operator on a cluster. A test without this would measure how long an API server queues requests that it accepts."""
 _GROUP = Path("/sys/fs/cgroup/memory")
-SPEC: dict[str, Any] = {
-    "sources": [{"name": "events", "topic": "in", "format": {"json": {"schema": "k STRING, v BIGINT"}}}],
-    "sinks": [{"name": "log", "from": "events", "kafka": {"topic": "out"}}],
-    "restart": {"initialDelay": "1s", "maxDelay": "5s"},
-}
-BROKERS: dict[str, Answer] = {
-    "frame": announce, "drip": announce_metadata, "reset": reset, "silent": keep_silent,
-    "brokers": answer_metadata(100_000, 10), "partitions": answer_metadata(3, 1_000_000),
-    "threads": answer_metadata(1100, 10),
-}  # fmt: skip
-_BOMB = gzip.compress(b" " * 2**26)
-
-
-class HostileDrivers(Drivers):
-    """Drivers of which every other one attacks who asks for its report."""
-
-    async def _show(self, request: web.Request) -> web.StreamResponse:  # type: ignore[override]
-        self._find(request)
-        assert request.transport is not None
-        number = int(request.transport.get_extra_info("sockname")[0].rpartition(".")[2])
-        attacks = (self._endless, self._drip, self._bomb, self._deep, self._errors, self._reset)
-        if number % 2 == 0:
-            return await super()._show(request)
-        return await attacks[number // 2 % len(attacks)](request)
-
-    async def _endless(self, request: web.Request) -> web.StreamResponse:
-        response = await _begin(request)
-        with suppress(OSError):
-            while True:
-                await response.write(b" " * 65536)
-        return response
-
-    async def _drip(self, request: web.Request) -> web.StreamResponse:
-        response = await _begin(request)
-        with suppress(OSError):
-            while True:
-                await response.write(b" ")
-                await asyncio.sleep(0.5)
-        return response
-
-    async def _bomb(self, request: web.Request) -> web.StreamResponse:
-        return web.Response(body=_BOMB, headers={"Content-Encoding": "gzip"})
-
-    async def _deep(self, request: web.Request) -> web.StreamResponse:
-        return web.Response(body=b"[" * 900_000)
-
-    async def _errors(self, request: web.Request) -> web.StreamResponse:
-        return web.Response(body=b'{"queries":[' + b"{}," * 9000 + b"{}]}")
-
-    async def _reset(self, request: web.Request) -> web.StreamResponse:
-        assert request.transport is not None
-        request.transport.abort()
-        return web.Response()
-
-
-async def _begin(request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse()
-    await response.prepare(request)
-    return response
+_EDIT = "kappa-edit"
+_RBAC = "rbac.authorization.k8s.io"
 
 
 @dataclass
@@ -108,6 +42,11 @@ class Operator:
 
     process: "subprocess.Popen[bytes]"
     log: Path
+    pulse: Path
+
+    def read_pulse(self) -> Body:
+        """Return what its event loop measures of itself, see `run_operator.py`."""
+        return read_json(self.pulse)
 
     def measure_peak(self) -> int:
         """Return the peak of its resident memory in bytes."""
@@ -155,8 +94,8 @@ def run_operator(folder: Path, url: str, driver_port: int, **settings: str) -> I
     log = folder / "operator.log"
     environment = {
         **os.environ, "KUBECONFIG": str(write_kubeconfig(folder, url, "kappa-operator")),
-        "KAPPA_HEALTH_PORT": str(free_ports(1)[0]), "KAPPA_LOG_LEVEL": "WARNING", "KAPPA_NAMESPACE": "kappa-system",
-        "MALLOC_ARENA_MAX": "2", **settings,
+        "KAPPA_HEALTH_PORT": str(free_ports(1)[0]), "KAPPA_LOG_LEVEL": "WARNING", "KAPPA_NAMESPACE": "kappa-system", "KAPPA_ALLOW_CLEAR_TEXT": "s3",
+        "MALLOC_ARENA_MAX": "2", "BENCH_PULSE": str(folder / "pulse.json"), **settings,
     }  # fmt: skip
     command = [
         sys.executable,
@@ -171,76 +110,97 @@ def run_operator(folder: Path, url: str, driver_port: int, **settings: str) -> I
         with ended(
             subprocess.Popen(command, env=environment, stdout=out, stderr=out, preexec_fn=join)  # noqa: PLW1509 - no thread runs yet
         ) as process:
-            yield Operator(process, log)
+            yield Operator(process, log, folder / "pulse.json")
+
+
+@dataclass
+class Attacker:
+    """The attacker's process."""
+
+    process: "subprocess.Popen[bytes]"
+    folder: Path
+
+    @property
+    def log(self) -> Path:
+        """Return the file with its output."""
+        return self.folder / "attack.log"
+
+    @property
+    def is_alive(self) -> bool:
+        """Return whether it runs."""
+        return self.process.poll() is None
+
+    def is_prepared(self) -> bool:
+        """Return whether its store is ready, so that its pipelines can start."""
+        return (self.folder / "prepared").exists()
+
+    def start(self) -> None:
+        """Let it create its objects."""
+        (self.folder / "go").touch()
+
+    def read(self) -> Body:
+        """Return what it has done."""
+        return read_json(self.folder / "attack.json")
+
+
+@contextmanager
+def run_attacker(folder: Path, driver_port: int, count: int, bootstrap: str) -> Iterator[Attacker]:
+    """Run the attacker, behind the others: its clients, drivers and brokers are on machines of their own in life."""
+    command = [sys.executable, str(REPOSITORY / "tests" / "fleet" / "attack.py"), str(folder), str(driver_port), str(count), bootstrap]  # fmt: skip
+    with (folder / "attack.log").open("wb") as out:
+        process = subprocess.Popen(["nice", "--adjustment=5", *command], stdout=out, stderr=out)
+        with ended(process):
+            yield Attacker(process, folder)
+
+
+def read_json(path: Path) -> Body:
+    """Return a file that another process writes; empty before it is there."""
+    found: Body = json.loads(path.read_text()) if path.exists() else {}
+    return found
 
 
 @asynccontextmanager
-async def serve_brokers() -> AsyncIterator[dict[str, str]]:
-    """Yield the addresses of hostile brokers by what they do."""
-    async with AsyncExitStack() as stack:
-        yield {name: await stack.enter_async_context(serve_broker(each, 0)) for name, each in BROKERS.items()}
+async def connect(folder: Path, user: str) -> AsyncIterator[ApiCluster]:
+    """Yield the API server as a user sees it."""
+    os.environ["KUBECONFIG"] = str(folder / f"{user}.kubeconfig")
+    async with await ApiCluster.connect() as cluster:
+        yield cluster
 
 
 async def create_space(cluster: ApiCluster, name: str, bootstrap: str) -> None:
-    """Make a namespace with a Kafka cluster that works."""
+    """Make a namespace with a Kafka cluster that works, which the user of that name may edit."""
     for each in (name, "kappa-system"):
         with suppress(AlreadyExists):
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": each, "namespace": ""}}
             await cluster.create(body)
+    binding = {
+        "apiVersion": f"{_RBAC}/v1", "kind": "RoleBinding", "metadata": {"name": "team", "namespace": name},
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": _EDIT},
+        "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": name}],
+    }  # fmt: skip
+    await cluster.create(binding)
     await cluster.create(build_resource("KafkaCluster", "main", name, bootstrapServers=[bootstrap]))
 
 
-def build_objects(count: int, addresses: dict[str, str]) -> list[Body]:
-    """Return the objects of the attacker: hostile and dead Kafka clusters, topics of them, and pipelines."""
-    servers = [*addresses.values(), *(f"127.0.0.1:{number}" for number in range(2, 12))]
-    few = max(1, count // 100)
-    clusters = [
-        build_resource("KafkaCluster", f"k{n}", SPACE, bootstrapServers=[servers[n % len(servers)]], checkInterval="5s")
-        for n in range(few)
-    ]  # fmt: skip
-    pipelines = [
-        build_resource("Pipeline", f"p{n}", SPACE, clusterRef="main", **SPEC) for n in range(count // 3)
-    ]
-    topics = [
-        build_resource("Topic", f"t{n}", SPACE, clusterRef=f"k{n % few}" if n % 2 else "main", topicName=f"x{n % 50}")
-        for n in range(count - few - len(pipelines))
-    ]  # fmt: skip
-    return [*clusters, *pipelines, *topics]
+async def create_topic(team: ApiCluster, name: str) -> None:
+    """Create a Topic of the other team."""
+    await team.create(build_resource("Topic", name, VICTIM))
 
 
-async def prepare_attack(cluster: ApiCluster, bootstrap: str) -> None:
-    """Make what the attacker's pipelines refer to."""
-    await create_space(cluster, SPACE, bootstrap)
-    await cluster.create(build_secret("store", SPACE, accessKeyId="a", secretAccessKey="b"))
-    s3 = {"bucket": "state", "endpoint": "http://s3:7070", "region": "x", "credentialsSecretRef": {"name": "store"}}  # fmt: skip
-    await cluster.create(build_resource("StateStore", "main", SPACE, s3=s3))
-    for name in ("in", "out"):
-        await cluster.create(build_resource("Topic", name, SPACE, clusterRef="main"))
-
-
-async def create_objects(cluster: ApiCluster, bodies: list[Body]) -> None:
-    """Create all."""
-    await gather([partial(cluster.create, body) for body in bodies])
-
-
-async def play_node(node: Node, drivers: Drivers) -> None:
-    """Start pods, and let every third driver crash, until cancelled."""
-    crash = DriverExit(reason=Reason.DRIVER_CRASHED, message="x" * 2000)
-    while True:
-        await node.step()
-        for driver in list(drivers.by_address.values())[::3]:
-            await node.end(driver, crash)
-        await asyncio.sleep(0.5)
-
-
-async def await_topic(cluster: ApiCluster, operator: Operator, name: str, within: float = 120.0) -> float:
-    """Create a Topic of the other team; return the seconds until it is Ready."""
+async def await_ready(team: ApiCluster, operator: Operator, name: str, within: float = 120.0) -> None:
+    """Wait until a Topic of the other team is Ready."""
     started = time.monotonic()
-    await cluster.create(build_resource("Topic", name, VICTIM))
-    while not await is_ready(cluster, "Topic", name):
+    while not await is_ready(team, "Topic", name):
         assert operator.is_alive, operator.log.read_text()[-2000:]
         assert time.monotonic() - started < within, f"{name} is not ready"
         await asyncio.sleep(0.05)
+
+
+async def await_topic(team: ApiCluster, operator: Operator, name: str) -> float:
+    """Create a Topic of the other team; return the seconds until it is Ready."""
+    started = time.monotonic()
+    await create_topic(team, name)
+    await await_ready(team, operator, name)
     return time.monotonic() - started
 
 
