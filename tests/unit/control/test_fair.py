@@ -1,8 +1,15 @@
 """Slots that namespaces share, and steps of the event loop: a busy namespace leaves room for the others."""
 
 import asyncio
+import time
 
+from fakes.context import Operator, build_resource
+from kappa_operator.engine.controller import Controller
+from kappa_operator.engine.keys import Key
+from kappa_operator.engine.queue import WorkQueue
 from kappa_operator.fair import FairSlots, Turns
+from kappa_operator.kinds import KIND_TABLE
+from kappa_operator.settings import Settings
 
 
 async def hold(slots: FairSlots, group: str, end: asyncio.Event, held: list[str]) -> None:
@@ -81,3 +88,28 @@ async def test_a_round_of_the_event_loop_has_one_step_of_each_group() -> None:
     large = [at for group, at in steps if group == "large"]
     assert len(set(large)) == 5, "no two in the same round"
     assert steps.index(next(each for each in steps if each[0] == "other")) == 1, "the other one does not wait"
+
+
+async def test_a_topic_is_ready_before_the_hundredth_of_two_thousand_objects_of_another_namespace() -> None:
+    operator = Operator(KIND_TABLE, settings=Settings(limit_topics=50))
+    for namespace in ("attacker", "team"):
+        operator.cluster.put(
+            build_resource("KafkaCluster", "main", namespace, bootstrapServers=["kafka:9092"])
+        )
+        await operator.reconcile(Key("KafkaCluster", namespace, "main"))
+    queue, last = WorkQueue(time.monotonic), Key("Topic", "team", "last")
+    for number in range(2000):
+        operator.cluster.put(build_resource("Topic", f"t{number}", "attacker", topicName=f"x{number % 50}"))
+        queue.add(Key("Topic", "attacker", f"t{number}"))
+    operator.cluster.put(build_resource("Topic", "last", "team"))
+    queue.add(last)
+    task = asyncio.create_task(Controller(operator.context, queue).run())
+    while operator.cache.is_waiting(last):
+        assert not task.done()
+        await asyncio.sleep(0)
+    decided = sum(
+        count for (kind, state), count in operator.cache.count_states().items() if kind == "Topic" and state
+    )
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert decided < 100
