@@ -72,6 +72,14 @@ class ConnectWorker:
     ) -> None:
         self._clean_up()
 
+    def restart(self, *, graceful: bool) -> None:
+        """Stop the worker, or kill it, and start it again with the offsets that it has written."""
+        assert self._process is not None
+        (self._process.terminate if graceful else self._process.kill)()
+        self._process.wait()
+        self._start()
+        wait_until(self._serves, "the connector runs", seconds=90)
+
     def _start(self) -> None:
         agent = fetch(_AGENT, _keep) / _AGENT.file
         options = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
