@@ -42,8 +42,8 @@ class Table(Model):
     from_: Annotated[SqlName, Field(alias="from")]
     """Source or view with the changes."""
     order: ColumnName
-    """Column that grows with each change of a row: the source's recordColumns.offset, or a number of its
-    version. A change that is not greater than the one before it is ignored."""
+    """Column that grows with each change of a row: the source's recordColumns.offset, a number of its version, or
+    the version column of change events. A change that is not greater than the one before it is ignored."""
     deleted: ColumnName | None = None
     """BOOLEAN column that is true where the change deletes the row: the source's `tombstones`, or any other."""
 

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from kappa_crds.envelope import Envelope
 from kappa_crds.format import Format, SchemaRegistry
 from kappa_crds.model import (
     UNIQUE,
@@ -125,6 +126,14 @@ class Source(Model):
         ),
         _name_subject("avro"),
         _name_subject("protobuf"),
+        Rule(
+            "!has(self.envelope) || (has(self.format) && has(self.format.json) && !has(self.format.json.timestampFormat))",
+            "envelope needs format.json, without timestampFormat: change events are read in JSON",
+        ),
+        Rule(
+            "!has(self.envelope) || !has(self.tombstones)",
+            "envelope has its own column for deletions; replace tombstones by envelope.debezium.columns.deleted",
+        ),
     )
     name: SqlName
     """Name by which views refer to it."""
@@ -137,6 +146,9 @@ class Source(Model):
     made later are read from their beginning."""
     format: Format
     """How the value is read."""
+    envelope: Envelope | None = None
+    """For change events of a database: the format's schema is that of the row, and the event describes its
+    change."""
     event_time: EventTime | None = None
     """Event time and watermark."""
     record_columns: RecordColumns | None = None

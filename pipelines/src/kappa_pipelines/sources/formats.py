@@ -6,6 +6,7 @@ from kappa_crds.source import Source
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.registry.subject import Subject
 from kappa_pipelines.sources import avro
+from kappa_pipelines.sources.change_events import build_change_events
 from kappa_pipelines.sources.text import build_csv, build_json, build_raw
 from kappa_pipelines.sources.values import Values
 
@@ -14,6 +15,8 @@ def build_values(source: Source, subject: Subject | None) -> Values:
     """Return the source's format, checked; SpecError if it is invalid. Needs an active Spark session."""
     declared = source.format
     if declared.json_ is not None:
+        if source.envelope is not None:
+            return build_change_events(source.name, declared.json_.schema_, source.envelope.debezium)
         return build_json(source.name, declared.json_)
     if declared.csv is not None:
         return build_csv(source.name, declared.csv)

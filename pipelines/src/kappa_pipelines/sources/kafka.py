@@ -88,6 +88,12 @@ class KafkaSource:
             malformed |= is_wrong(self.spec.event_time, self.find(parsed), f.col("timestamp"))
         return malformed if self.spec.tombstones is None else malformed & ~is_null
 
+    @property
+    def skips_tombstones(self) -> bool:
+        """Return whether tombstones are valid records without a row."""
+        envelope = self.spec.envelope
+        return envelope is not None and envelope.debezium.columns.deleted is None
+
     def explain(self, parsed: Column, texts: Column) -> Column:
         """Return why a record is malformed; `texts` is its parse as text."""
         explained = self.values.explain(parsed, texts)
@@ -143,9 +149,11 @@ def read_stream(
     malformed = source.find_malformed(f.col(_PARSED), f.col(_IS_NULL))
     # The count is faster over flat columns and a flag than over the struct.
     kept = (*keep, _POSITION) if located else keep
-    flat = parsed.select(*_columns(source), *kept, malformed.alias(_FLAG))
+    skipped = [f.col(_IS_NULL)] if source.skips_tombstones else []
+    flat = parsed.select(*_columns(source), *kept, *skipped, malformed.alias(_FLAG))
     observed = _observe(flat, source, latest=watched, located=located)
     rows = observed.where(~f.col(_FLAG)).drop(_FLAG, _POSITION)
+    rows = rows.where(~f.col(_IS_NULL)).drop(_IS_NULL) if skipped else rows
     return add_watermark(rows, source.spec.event_time, idle)
 
 

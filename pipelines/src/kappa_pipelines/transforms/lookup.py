@@ -17,14 +17,14 @@ from kappa_pipelines.transforms.inputs import Input, check_new_columns, read_inp
 from kappa_pipelines.transforms.key_groups import Output, Row, Step, pack, run_step, unpack
 from kappa_pipelines.transforms.stored import Kept
 from kappa_pipelines.transforms.tables import (
-    Change,
     check_table,
     fill_order,
-    find_last,
+    find_news,
     pack_key,
     pick_types,
     select_rows,
 )
+from kappa_pipelines.transforms.versions import Change
 
 _OUTPUT = Output({"event": "STRING", "found": "STRING"})
 
@@ -36,19 +36,22 @@ class LookupStep(Step):
     """
 
     def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterable[Row]:  # noqa: D102 - see Step
-        changes = [(key, Change(order, body)) for key, event, order, body in rows if event is None]
-        for key, change in find_last(changes).items():
-            _apply(kept, key, change)
+        changes = ((key, Change(order, body)) for key, event, order, body in rows if event is None)
+        for key, change in find_news(changes, lambda key: _find_row(kept, key)).items():
+            _store(kept, key, change)
         return [(event, _read(kept, key)) for key, event, *_ in rows if event is not None]
 
 
-def _apply(kept: Kept, key: str, change: Change) -> None:
-    if key in kept and kept[key][0] >= change.order:
-        return
+def _find_row(kept: Kept, key: str) -> Change | None:
+    found = kept.get(key)
+    return None if found is None else Change(*found)
+
+
+def _store(kept: Kept, key: str, change: Change) -> None:
     if change.body is None:
         kept.pop(key, None)
     else:
-        kept[key] = tuple(change)
+        kept[key] = (change.order, change.body)
 
 
 def _read(kept: Kept, key: str) -> str | None:
@@ -63,7 +66,7 @@ def build_lookup(spark: SparkSession, view: str, lookup: Lookup) -> DataFrame:
     rows = _select_events(spark, lookup, events).unionByName(
         select_rows(spark, lookup.table, lookup.key, lookup.columns), allowMissingColumns=True
     )
-    given = {"key": f.col("key"), "event": f.col("event"), "order": fill_order(), "body": f.col("body")}
+    given = {"key": f.col("key"), "event": f.col("event"), "order": fill_order(rows), "body": f.col("body")}
     found = run_step(rows, "key", given, LookupStep(), _OUTPUT)
     if lookup.unmatched is Unmatched.DROP:
         found = found.where(f.col("found").isNotNull())

@@ -24,15 +24,15 @@ from kappa_pipelines.transforms.inputs import Input, check_new_columns, quote, r
 from kappa_pipelines.transforms.key_groups import Output, Row, Step, run_step, unpack
 from kappa_pipelines.transforms.stored import Kept
 from kappa_pipelines.transforms.tables import (
-    Change,
     check_table,
     fill_order,
-    find_last,
+    find_news,
     pack_key,
     pick_types,
     select_changes,
     select_rows,
 )
+from kappa_pipelines.transforms.versions import Change
 
 PUT = "put"
 DROP = "drop"
@@ -49,21 +49,26 @@ class FollowStep(Step):
     """
 
     def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterator[Row]:  # noqa: D102 - see Step
-        refers = {(key, order, body): to for key, to, order, body in rows}
-        for key, change in find_last((key, Change(order, body)) for key, _, order, body in rows).items():
-            old: tuple[int, str, str] | None = kept.get(key)
-            if old is not None and old[0] >= change.order:
-                continue
+        changes = ((key, Change(order, body, to)) for key, to, order, body in rows)
+        for key, change in find_news(changes, lambda key: _find_left(kept, key)).items():
+            old = _find_left(kept, key)
             if change.body is None:
                 if old is not None:
                     del kept[key]
-                    yield old[1], key, DROP, True, old[2]
+                    yield old.to, key, DROP, True, old.body
                 continue
-            to = refers[(key, *change)] or _NULL_KEY
+            to = change.to or _NULL_KEY
             kept[key] = (change.order, to, change.body)
-            if old is not None and old[1] != to:
-                yield old[1], key, LEAVE, True, None
+            if old is not None and old.to != to:
+                yield old.to, key, LEAVE, True, None
             yield to, key, PUT, old is not None, change.body
+
+
+def _find_left(kept: Kept, key: str) -> Change | None:
+    if key not in kept:
+        return None
+    order, to, body = kept[key]
+    return Change(order, body, to)
 
 
 class MatchStep(Step):
@@ -77,7 +82,10 @@ class MatchStep(Step):
         self._inner = inner
 
     def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterator[Row]:  # noqa: D102 - see Step
-        changes = find_last((to, Change(order, body)) for to, _, verb, _, body, order in rows if verb is None)
+        changes = find_news(
+            ((to, Change(order, body)) for to, _, verb, _, body, order in rows if verb is None),
+            lambda to: _find_right(kept, to),
+        )
         messages: dict[str, list[Row]] = {}
         for to, *message, _ in rows:
             if message[1] is not None:
@@ -95,9 +103,9 @@ class MatchStep(Step):
                 lefts.pop(key, None)
                 if verb == DROP:
                     yield body, None, True
-        if change is not None and (right is None or right[0] < change.order):
+        if change is not None:
             touched |= dict.fromkeys(lefts.keys() - touched.keys(), right is not None)
-            right = None if change.body is None else tuple(change)
+            right = None if change.body is None else (change.order, change.body)
         for key, known in touched.items():
             found = None if right is None else right[1]
             if found is not None or not self._inner:
@@ -108,6 +116,11 @@ class MatchStep(Step):
             kept[to] = (right, lefts)
 
 
+def _find_right(kept: Kept, to: str) -> Change | None:
+    right, _ = kept.get(to, (None, {}))
+    return None if right is None else Change(*right)
+
+
 def build_table_join(spark: SparkSession, view: str, join: TableJoin) -> DataFrame:
     """Return the changes of the joined table; SpecError where the view names what is not there."""
     left, right = read_input(spark, join.left.from_), read_input(spark, join.right.from_)
@@ -115,8 +128,10 @@ def build_table_join(spark: SparkSession, view: str, join: TableJoin) -> DataFra
     columns = {name: f.col(name) for name in ("id", "to", "order", "body")}
     messages = run_step(_select_left(spark, join, left), "id", columns, FollowStep(), _MESSAGES)
     changes = select_rows(spark, join.right, join.foreign_key, join.columns).withColumnRenamed("key", "to")
-    given = {name: f.col(name) for name in ("to", "id", "verb", "known", "body")} | {"order": fill_order()}
     both = messages.unionByName(changes, allowMissingColumns=True)
+    given = {name: f.col(name) for name in ("to", "id", "verb", "known", "body")} | {
+        "order": fill_order(both)
+    }
     joined = run_step(both, "to", given, MatchStep(inner=join.unmatched is Unmatched.DROP), _JOINED)
     return _unpack(joined, join, left.schema, pick_types(right, join.columns))
 

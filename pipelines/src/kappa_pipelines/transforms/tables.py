@@ -1,32 +1,28 @@
 """Changes of tables, as input of the steps that store tables."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import and_
-from typing import Any, NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import BooleanType, IntegralType, StructField, StructType
 
 from kappa_crds.joins import Table
+from kappa_pipelines.analysis.change_version import is_version
 from kappa_pipelines.transforms.inputs import ColumnKind, Input, quote
 from kappa_pipelines.transforms.key_groups import pack
+from kappa_pipelines.transforms.versions import Change, replay
 
 _ORDER = ColumnKind("a whole number", (IntegralType,))
 _FLAG = ColumnKind("BOOLEAN", (BooleanType,))
 
 
-class Change(NamedTuple):
-    """A change of a row: `body` is its new value, None for a deletion."""
-
-    order: int
-    body: str | None
-
-
 def check_table(view: str, field: str, table: Table, rows: Input) -> None:
     """Raise SpecError if the table lacks a column or has one of another type."""
-    rows.find_columns(view, f"{field}.order", [table.order], _ORDER)
+    rows.check_columns(view, f"{field}.order", [table.order])
+    if not is_version(rows.find_type(table.order)):
+        rows.find_columns(view, f"{field}.order", [table.order], _ORDER)
     if table.deleted is not None:
         rows.find_columns(view, f"{field}.deleted", [table.deleted], _FLAG)
 
@@ -35,17 +31,19 @@ def select_changes(
     rows: DataFrame, table: Table, columns: Mapping[str, Column], body: Iterable[str]
 ) -> DataFrame:
     """Return the changes of a table with further columns, a key among them, and `order`, `body`; the body is NULL for a deletion."""
+    order = f.col(quote(table.order))
+    has_version = is_version(rows.select(order).schema[0].dataType)
     alive = f.lit(True) if table.deleted is None else ~f.coalesce(f.col(quote(table.deleted)), f.lit(False))
     return rows.select(
         *(column.alias(name) for name, column in columns.items()),
-        f.col(quote(table.order)).cast("bigint").alias("order"),
+        (f.to_json(order) if has_version else order.cast("bigint")).alias("order"),
         f.when(alive, pack(list(body))).alias("body"),
     )
 
 
-def fill_order() -> Column:
+def fill_order(rows: DataFrame) -> Column:
     """Return the order of changes, 0 for other rows: a NULL would make numbers inexact."""
-    return f.coalesce(f.col("order"), f.lit(0).cast("bigint"))
+    return f.coalesce(f.col("order"), f.lit(0).cast(rows.schema["order"].dataType))
 
 
 def select_rows(
@@ -71,14 +69,24 @@ def pack_key(columns: Sequence[str], names: Iterable[str]) -> Column:
     return f.to_json(f.struct(*texts), {"ignoreNullFields": "false"})
 
 
-def find_last(changes: Iterable[tuple[str, Change]]) -> dict[str, Change]:
-    """Return the last change of each key; of two with the same order the greater body, in any order of arrival."""
-    last: dict[str, Change] = {}
+def find_news(
+    changes: Iterable[tuple[str, Change]], find_row: Callable[[str], Change | None]
+) -> dict[str, Change]:
+    """Return the last change of each key that is newer than its row, in any order of arrival. `find_row` returns what is stored."""
+    by_key: dict[str, list[Change]] = {}
     for key, change in changes:
-        if key not in last or _rank(change) > _rank(last[key]):
-            last[key] = change
-    return last
+        by_key.setdefault(key, []).append(change)
+    news = {key: _find_newest(find_row(key), each) for key, each in by_key.items()}
+    return {key: change for key, change in news.items() if change is not None}
 
 
-def _rank(change: Change) -> tuple[int, Any]:
+def _find_newest(row: Change | None, changes: list[Change]) -> Change | None:
+    if not isinstance(changes[0].order, int):
+        return replay(row, changes)
+    last = max(changes, key=_rank)
+    return last if row is None or not isinstance(row.order, int) or row.order < last.order else None
+
+
+def _rank(change: Change) -> tuple[int, str]:
+    """Return the rank of a change: of two with the same order the greater body wins."""
     return change.order, change.body or ""

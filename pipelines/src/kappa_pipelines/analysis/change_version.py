@@ -1,0 +1,22 @@
+"""The type of a column with the version of a change: its place in the log of the database, and in the topic.
+
+`server` and `position` are NULL where the record does not have them. `snapshot` means that the row was read while no changes were
+written, so that it replaces any earlier one. `unavailable` has the columns that the change has left as they were.
+"""
+
+from pyspark.sql.types import ArrayType, BooleanType, DataType, LongType, StringType, StructField, StructType
+
+VERSION = StructType(
+    [
+        StructField("server", LongType()),
+        StructField("position", LongType()),
+        StructField("snapshot", BooleanType()),
+        StructField("offset", LongType()),
+        StructField("unavailable", ArrayType(StringType())),
+    ]
+)
+
+
+def is_version(kind: DataType) -> bool:
+    """Return whether a column has versions, with or without NULLs."""
+    return kind.simpleString() == VERSION.simpleString()

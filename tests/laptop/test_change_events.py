@@ -1,0 +1,320 @@
+"""Change events of a database: what a real Debezium wrote (see `recorded.debezium`), and events with faults."""
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+from kappa_crds import API_VERSION
+from kappa_pipelines.errors import SpecError
+from kappa_pipelines.laptop.compare import read_rows
+from kappa_pipelines.laptop.data import read_topic
+from kappa_pipelines.laptop.records import Record
+from kappa_pipelines.laptop.revision import build_local_revision
+from kappa_pipelines.laptop.runs import LocalRun
+from kappa_pipelines.laptop.session import start_spark
+from laptop.commands import kappa
+from recorded.debezium import EXAMPLE, FOLDER, find_records
+
+ROWS = json.loads((FOLDER / "rows.json").read_text())
+COLUMNS = {"op": "op", "deleted": "deleted", "version": "version"}
+ALL_COLUMNS = {
+    **COLUMNS, "before": "before", "time": "at", "snapshot": "snapshot", "table": "table_name",
+    "position": "lsn", "transaction": "tx", "transactionOrder": "tx_order",
+}  # fmt: skip
+CUSTOMER = "id INT, name STRING, city STRING, joined DATE"
+ODDITIES = """id INT, fixed DECIMAL(38,10), free DECIMAL(38,3), money DECIMAL(10,2), day DATE, clock BIGINT,
+    milli TIMESTAMP_NTZ, micro TIMESTAMP, zoned TIMESTAMP, bytes BINARY, document STRUCT<a: ARRAY<STRING>>,
+    numbers ARRAY<INT>, words ARRAY<STRING>, size STRING, range STRING, times STRING, uuid STRING, length BIGINT,
+    bits BINARY, flag BOOLEAN, single FLOAT, double DOUBLE, address STRING, point STRUCT<x: DOUBLE, y: DOUBLE>,
+    twice INT"""
+
+
+def load(table: str, prefix: str = "shop") -> list[Record]:
+    topic = f"{prefix}.public.{table}"
+    return list(read_topic(find_records(topic), topic))
+
+
+def source(name: str, schema: str, columns: Mapping[str, str] = COLUMNS, **envelope: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "topic": f"shop.public.{name}",
+        "format": {"json": {"schema": schema}},
+        "envelope": {"debezium": {"columns": dict(columns), **envelope}},
+    }
+
+
+def copy(name: str, **kafka: Any) -> dict[str, Any]:
+    return {"name": name, "from": name, "kafka": {"topic": name, **kafka}}
+
+
+class Run:
+    """A pipeline over records on this machine."""
+
+    def __init__(self, folder: Path, **spec: Any) -> None:
+        metadata = {"namespace": "test", "name": "shop"}
+        manifest = {"apiVersion": API_VERSION, "kind": "Pipeline", "metadata": metadata, "spec": spec}
+        self._revision = build_local_revision(manifest)
+        self.run = LocalRun(start_spark(self._revision), self._revision, folder)
+
+    def feed(self, **records: Sequence[Record]) -> None:
+        self.run.feed(records)
+        self.run.process()
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """Return the last row of each key, or all rows of a sink without tombstones."""
+        sink = next(each for each in self._revision.spec.sinks if each.name == name)
+        return read_rows(self.run.outputs(name), sink)
+
+    def errors(self) -> list[str]:
+        return [letter.error for letter in self.run.letters()]
+
+
+def event(op: str | None, *, after: Any = None, before: Any = None, **fields: Any) -> Record:
+    value = {"op": op, "before": before, "after": after, "source": {"lsn": 1}, **fields}
+    return Record(json.dumps(value).encode(), key=b'{"id":1}')
+
+
+def test_the_events_of_a_session_are_rows_with_their_description(spark: SparkSession, tmp_path: Path) -> None:
+    sources = [source("customers", CUSTOMER, ALL_COLUMNS), source("carts", "id INT", {"op": "op"})]
+    run = Run(tmp_path, sources=sources, sinks=[copy("customers"), copy("carts")])
+    run.feed(customers=load("customers"), carts=load("carts"))
+    rows = run.rows("customers")
+    assert [row["op"] for row in rows[:4]] == ["r"] * 4
+    assert {row["snapshot"] for row in rows[:4]} <= {"first", "first_in_data_collection", "true", "last", "last_in_data_collection"}  # fmt: skip
+    assert rows[0] | {"joined": "2020-02-29", "table_name": "public.customers"} == rows[0]
+    (renamed,) = [row for row in rows if row["id"] == 20 and row["op"] == "c"][:1]
+    assert (renamed["name"], renamed["joined"], renamed["deleted"]) == ("Blaise", "1969-12-31", False)
+    deleted = next(row for row in rows if row["id"] == 2 and row["op"] == "d")
+    assert (deleted.get("city"), deleted["deleted"], deleted["before"]["id"]) == (
+        None,
+        True,
+        2,
+    )
+    tombstone = next(row for row in rows if row["id"] == 2 and row.get("op") is None)
+    assert (tombstone["deleted"], tombstone.get("lsn")) == (True, None)
+    positions = [row["lsn"] for row in rows if row.get("lsn") is not None]
+    assert positions != sorted(positions), "the killed connector wrote changes again"
+    assert (renamed["tx"], renamed["lsn"]) == (deleted["tx"], deleted["lsn"])
+    assert renamed["tx_order"] == 2
+    assert "incremental" in {row.get("snapshot") for row in rows}
+    assert {row["op"] for row in run.rows("carts")} == {"r", "c"}
+    assert {error.split(":")[0] for error in run.errors()} == {
+        "the table was truncated (op t), which has no key"
+    }
+
+
+def test_odd_types_are_those_of_the_database(spark: SparkSession, tmp_path: Path) -> None:
+    oddities = source("oddities", ODDITIES, timestampUnits={"milli": "Milliseconds"})
+    run = Run(tmp_path, sources=[oddities], sinks=[copy("oddities")])
+    run.feed(oddities=load("oddities"))
+    assert run.errors() == []
+    first, second, third, *_ = (_read_exactly(output.value) for output in run.run.outputs("oddities"))
+    stored, other, _ = ROWS["oddities"]
+    alike = (
+        "fixed",
+        "day",
+        "milli",
+        "micro",
+        "zoned",
+        "numbers",
+        "words",
+        "size",
+        "range",
+        "times",
+        "uuid",
+        "flag",
+    )
+    # Debezium drops the era of a date before the year 1.
+    for row, wanted in ((first, stored), (second, {**other, "day": "0044-03-15"})):
+        wanted["micro"] += "Z"
+        assert {name: row.get(name) for name in alike} == {name: _normalize(wanted[name]) for name in alike}
+    plain = {"free": "1.5", "money": "12.34", "single": "1.5"}
+    assert {name: str(first[name].normalize()) for name in plain} == plain
+    assert (first["clock"], first["length"], first["double"]) == (3_723_000_004, 93_600_000_000, "NaN")
+    assert (first["bytes"], first["bits"], first["point"]) == ("AP8Q", "AQI=", {"x": Decimal("1.5"), "y": -2})
+    assert [json.loads(each) for each in first["document"]["a"]] == [1, {"b": None}]
+    plain = {"free": "-12345678901234567890.123", "money": "-0.05"}
+    assert {name: str(second[name]) for name in plain} == plain
+    assert (second["clock"], second["single"], second.get("document")) == (86_400_000_000, "-Infinity", None)
+    assert {name for name, value in third.items() if value is not None} == {
+        "id",
+        "op",
+        "deleted",
+        "version",
+        "twice",
+    }
+
+
+def _read_exactly(text: str | None) -> dict[str, Any]:
+    row = json.loads(text or "", parse_float=Decimal)
+    return {name: _normalize(value) for name, value in row.items()}
+
+
+def _normalize(value: Any) -> Any:
+    """Return a decimal or a time of a text."""
+    for read in (Decimal, datetime.fromisoformat):
+        with contextlib.suppress(ValueError, ArithmeticError, TypeError):
+            found = read(value) if isinstance(value, str) and value[:3] != "NaN" else None
+            return value if found is None or "Inf" in value else found
+    return value
+
+
+@pytest.fixture(scope="module")
+def shop() -> dict[str, Any]:
+    documents = yaml.safe_load_all((EXAMPLE.parent / "pipeline.yaml").read_text())
+    spec: dict[str, Any] = next(each for each in documents if each["kind"] == "Pipeline")["spec"]
+    return spec
+
+
+def _split(records: Sequence[Record], size: int) -> Iterator[Sequence[Record]]:
+    yield from (records[at : at + size] for at in range(0, len(records), size))
+
+
+@pytest.mark.parametrize("size", [1000, pytest.param(5, marks=pytest.mark.chaos)])
+def test_joined_tables_end_as_those_of_the_database(
+    size: int, shop: dict[str, Any], spark: SparkSession, tmp_path: Path
+) -> None:
+    run = Run(tmp_path, **shop)
+    batches = {name: list(_split(load(name), size)) for name in ("customers", "orders", "items")}
+    for number in range(max(map(len, batches.values()))):
+        run.feed(**{name: parts[number] for name, parts in batches.items() if number < len(parts)})
+    customers = {row["id"]: row for row in ROWS["customers"]}
+    orders = {row["id"]: row for row in ROWS["orders"]}
+    found = {row["id"]: row for row in run.rows("orders")}
+    assert found.keys() == orders.keys()
+    for order in orders.values():
+        row, customer = found[order["id"]], customers.get(order["customer"], {})
+        assert (row["note"], row["customer"]) == (order["note"], order["customer"])
+        assert (row["name"], row["city"]) == (customer.get("name"), customer.get("city"))
+    items = {row["id"]: (row["product"], row["quantity"], row["order_id"]) for row in run.rows("items")}
+    assert items == {
+        row["id"]: (row["product"], row["quantity"], row["order_id"])
+        for row in ROWS["items"]
+        if row["order_id"] in orders
+    }
+    assert run.errors() == []
+
+
+@pytest.mark.chaos  # takes ten seconds
+def test_a_new_view_starts_from_the_compacted_topic_alone(
+    shop: dict[str, Any], spark: SparkSession, tmp_path: Path
+) -> None:
+    def compact(records: Sequence[Record]) -> list[Record]:
+        last = {record.key: number for number, record in enumerate(records)}
+        return [record for number, record in enumerate(records) if last[record.key] == number]
+
+    run = Run(tmp_path, **shop)
+    run.feed(**{name: compact(load(name)) for name in ("customers", "orders", "items")})
+    wanted = {row["id"]: row["customer"] for row in ROWS["orders"]}
+    assert {row["id"]: row["customer"] for row in run.rows("orders")} == wanted
+
+
+def test_events_beside_their_schema_are_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
+    run = Run(
+        tmp_path,
+        sources=[source("customers", CUSTOMER)],
+        sinks=[copy("customers", key=["id"], tombstones="deleted")],
+    )
+    run.feed(customers=load("customers", "typed"))
+    names = {row["id"]: row["name"] for row in run.rows("customers")}
+    assert names == {row["id"]: row["name"] for row in ROWS["customers"] if row["id"] != 3}
+    assert ("3", None) in {(output.key, output.value) for output in run.run.outputs("customers")}
+
+
+def test_each_fault_of_an_event_is_a_dead_letter_with_its_reason(spark: SparkSession, tmp_path: Path) -> None:
+    faults = source(
+        "faults", "id INT, total DECIMAL(4,2), day DATE, moment TIMESTAMP, tags ARRAY<STRING>", ALL_COLUMNS
+    )
+    run = Run(tmp_path, sources=[faults], sinks=[copy("faults")])
+    run.feed(
+        faults=[
+            Record(b"", key=b"1"),
+            Record(b"[1", key=b"1"),
+            Record(b'{"id": 1}', key=b"1"),
+            event("x", after={"id": 1}),
+            event("t"),
+            event("u", before={"id": 1}),
+            event("c", after={"id": "one", "total": "???", "day": "soon", "moment": 10**18, "tags": "none"}),
+            event("u", before={"id": "one"}, after={"id": 1}),
+            Record(None, key=b"not JSON"),
+            Record(None, key=None),
+            event("u", after={"id": 7, "total": "BOI=", "day": 0, "moment": 0, "tags": ["a"]}),
+            Record(None, key=b'{"schema": {}, "payload": {"id": 8}}'),
+        ]
+    )
+    assert [(row["id"], row.get("op"), row["deleted"]) for row in run.rows("faults")] == [
+        (7, "u", False),
+        (8, None, True),
+    ]
+    reasons = [
+        "value is empty", "value is not a JSON object", "it has no op", "op x", "the table was truncated",
+        "without a row: op u", "column id: one is no INT; column total: ??? is no DECIMAL(4,2); column day: soon is no DATE;"
+        " column moment: 1000000000000000000 is no TIMESTAMP; column tags: none is no ARRAY<STRING>",
+        "column id: one is no INT", "a tombstone whose key", "a tombstone whose key",
+    ]  # fmt: skip
+    errors = run.errors()
+    assert len(errors) == len(reasons)
+    for reason, error in zip(reasons, errors, strict=True):
+        assert reason in error
+
+
+def test_decimals_as_text_times_in_other_units_and_positions_of_a_binlog(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    units = {"nano": "Nanoseconds", "milli": "Milliseconds"}
+    columns = {"op": "op", "position": "place", "version": "version", "table": "of"}
+    schema = "id DECIMAL(20,2), nano TIMESTAMP, milli TIMESTAMP"
+    texts = source("texts", schema, columns, decimals="Text", timestampUnits=units)
+    run = Run(tmp_path, sources=[texts], sinks=[copy("texts")])
+    place = {"connector": "mysql", "file": "bin.000003", "pos": 5, "server_id": 7, "table": "texts"}
+    run.feed(
+        texts=[
+            event("c", after={"id": "1234", "nano": 1_000_001_999, "milli": -1}, source=place),
+            event("c", after={"id": -12.5, "nano": "2026-01-01T00:00:00Z", "milli": None}),
+            Record(None, key=b'{"id": "1"}'),
+        ]
+    )
+    rows = run.rows("texts")
+    assert [(row["id"], row["nano"], row.get("milli")) for row in rows] == [
+        (1234, "1970-01-01T00:00:01.000001Z", "1969-12-31T23:59:59.999000Z"),
+        (-12.5, "2026-01-01T00:00:00.000000Z", None),
+    ]
+    position = (3 << 32) + 5
+    version = {"server": 7, "position": position, "snapshot": False, "offset": 0, "unavailable": []}
+    assert (rows[0]["version"], rows[0]["place"], rows[0]["of"]) == (version, position, "texts")
+    assert run.errors() == []
+
+
+@pytest.mark.parametrize(
+    ("schema", "envelope", "message"),
+    [
+        ("id INT, days ARRAY<DATE>", {}, "column 'days' is ARRAY<DATE>"),
+        ("id INT, length INTERVAL DAY TO SECOND", {}, "column 'length' is INTERVAL DAY TO SECOND"),
+        ("id INT, op STRING", {}, "differ only in case: op"),
+        ("id INT", {"timestampUnits": {"id": "Milliseconds"}}, "timestampUnits names id"),
+    ],
+)
+def test_a_schema_that_events_cannot_have_is_refused(
+    schema: str, envelope: dict[str, Any], message: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    with pytest.raises(SpecError, match=message.replace("(", r"\(")):
+        Run(tmp_path, sources=[source("wrong", schema, **envelope)], sinks=[copy("wrong")])
+
+
+@pytest.mark.chaos  # the tests above have the same events
+def test_the_cases_of_the_example_pass(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    assert kappa("test", [str(EXAMPLE.parent / "pipeline.yaml")]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.chaos  # the tests above have the same code
+def test_recorded_events_run_from_a_folder(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    assert kappa("run", [str(EXAMPLE.parent / "pipeline.yaml"), "--data", str(EXAMPLE)]) == 0
+    assert "Brunswick" in capsys.readouterr().out
