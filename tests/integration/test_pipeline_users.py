@@ -195,7 +195,7 @@ async def test_a_foreign_user_of_that_name_stays_as_it_is(broker: Broker) -> Non
         assert [each.iterations for each in found.scram_credential_infos] == [5000]
 
 
-@pytest.mark.parametrize(("rights", "missing"), [([], "Describe")])
+@pytest.mark.parametrize(("rights", "missing"), [(USER_RIGHTS[1:], "Alter"), ([], "Describe")])
 async def test_a_missing_permission_of_the_operator_is_named(
     broker: Broker, rights: list[Right], missing: str
 ) -> None:
