@@ -8,6 +8,8 @@ import asyncio
 import os
 import re
 import signal
+import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,13 +29,16 @@ from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.leadership import Elector
 from kappa_operator.engine.queue import WorkQueue
 from kappa_operator.engine.references import find_users
-from kappa_operator.engine.resource_watch import ResourceWatch
 from kappa_operator.engine.sync import CacheSync
+from kappa_operator.engine.watch_thread import SWITCH_SECONDS, WatchThread
 from kappa_operator.engine.watches import (
+    HandOver,
+    Notes,
     PodWatches,
     build_kopf_settings,
     build_registry,
     register_pods,
+    register_resources,
 )
 from kappa_operator.kafka.clients import AdminClients
 from kappa_operator.kafkacluster.connection import read_sampling_access
@@ -76,22 +81,34 @@ async def act_while_leading(
     await asyncio.gather(controller.run(), sync.resync(), *(other() for other in others))
 
 
-async def watch_pods(
-    queue: WorkQueue, context: OperatorContext, synced: asyncio.Event, pods: PodWatches
+async def watch(
+    hand_over: HandOver, settings: Settings, notes: Notes, pods: PodWatches, synced: threading.Event
 ) -> None:
-    """Run kopf's watches of pods until cancelled: in all namespaces, or where each namespace permits it."""
-    settings, registry = context.settings, build_registry()
-    register_pods(registry, queue, KIND_TABLE, context.reads.reads)
-    scope: dict[str, Any] = {"clusterwide": True}
-    if settings.namespace_role:
-        scope = {"insights": pods.insights, "namespaces": NONE_BY_NAME}
-    elif settings.watch_namespaces:
-        scope = {"namespaces": settings.watch_namespaces}
-    await run_kopf(registry, settings, synced, **scope)
+    """Run kopf's watches until cancelled: one operator of kopf for all, or one more for the pods where each namespace permits it."""
+    scope: dict[str, Any] = (
+        {"namespaces": settings.watch_namespaces} if settings.watch_namespaces else {"clusterwide": True}
+    )
+    registry = build_registry()
+    register_resources(registry, notes.resource, KIND_TABLE, hand_over)
+    if not settings.namespace_role:
+        register_pods(registry, notes.owner, KIND_TABLE, hand_over)
+        await run_kopf(registry, settings, synced, **scope)
+        return
+    of_pods, pods_synced = build_registry(), asyncio.Event()
+    register_pods(of_pods, notes.owner, KIND_TABLE, hand_over)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(
+            run_kopf(of_pods, settings, pods_synced, insights=pods.insights, namespaces=NONE_BY_NAME)
+        )
+        await pods_synced.wait()
+        group.create_task(run_kopf(registry, settings, synced, **scope))
 
 
 async def run_kopf(
-    registry: kopf.OperatorRegistry, settings: Settings, synced: asyncio.Event, **scope: Any
+    registry: kopf.OperatorRegistry,
+    settings: Settings,
+    synced: asyncio.Event | threading.Event,
+    **scope: Any,
 ) -> None:
     """Run kopf with a registry until cancelled."""
     # Without an identity, kopf would look up the user's name, which a container need not have.
@@ -104,25 +121,29 @@ async def run_kopf(
 async def run(settings: Settings) -> None:
     """Run the operator until a stop is requested, or the lease is lost."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
-    synced, acting = asyncio.Event(), asyncio.Event()
+    synced, acting, thread = threading.Event(), asyncio.Event(), WatchThread()
     pending_events = PendingWatchEvents(time.monotonic)
-    # The lease has connections of its own: behind hundreds of other requests its renewal would come too late. Watches hold theirs.
+    # The lease has connections of its own: behind hundreds of other requests its renewal would come too late.
     async with (
         await ApiCluster.connect() as cluster,
         await ApiCluster.connect() as lease_cluster,
-        await ApiCluster.connect() as watch_cluster,
         open_session() as session,
     ):
         lease = ObjectRef("coordination.k8s.io/v1", "Lease", settings.namespace, settings.lease_name)
         elector = Elector(
             lease_cluster, lease, settings.identity, time.monotonic, duration=settings.lease_seconds
         )
-        kafka, cache, pods = AdminClients(), ResourceCache(KIND_TABLE, settings.get_limit), PodWatches()
+        kafka, cache = AdminClients(), ResourceCache(KIND_TABLE, settings.get_limit)
+        pods = PodWatches(thread.call)
         webhooks = HttpWebhooks(settings.webhook_hosts)
 
         def wake_policies(cluster: Key) -> None:
             for policy in find_users(cache, cluster, "LagPolicy"):
                 queue.add(policy)
+
+        def note_owner(key: Key) -> None:
+            context.reads.reads.drop(key)
+            queue.add(key)
 
         sampling = Sampling(
             partial(list_clusters, cache),
@@ -138,19 +159,19 @@ async def run(settings: Settings) -> None:
         queue = WorkQueue(time.monotonic, slots=settings.concurrency)
         controller = Controller(context, queue)
         sync = CacheSync(context, queue, controller, pending_events)
-        resources = ResourceWatch(watch_cluster, sync.note, KIND_TABLE, settings.watch_namespaces)
         endpoints = Endpoints(context, build_health_app(pending_events, synced.is_set))
         add_metrics(endpoints.metrics, pending_events)
         add_report(endpoints.metrics, context, lambda: elector.leading and acting.is_set())
         await endpoints.start()
         try:
             await run_until_first_ends(
-                watch_pods(queue, context, synced, pods),
-                resources.run(),
+                thread.run(
+                    partial(watch, thread.hand_over, settings, Notes(sync.note, note_owner), pods, synced)
+                ),
                 elector.run(),
                 endpoints.run(),
                 act_while_leading(elector, sync, controller, acting, sampling.run),
-                wait_for_signal(synced),
+                wait_for_signal(),
             )
         finally:
             await controller.drain()
@@ -160,25 +181,12 @@ async def run(settings: Settings) -> None:
             await endpoints.close()
 
 
-async def wait_for_signal(watching: asyncio.Event) -> None:
-    """Return when the process receives a signal to end.
-
-    kopf installs its own signal handlers while it starts, and would stop its watches before the reconciles in progress
-    have ended. So the handlers are installed again as soon as it watches.
-    """
+async def wait_for_signal() -> None:
+    """Return when the process receives a signal to end."""
     requested = asyncio.Event()
-
-    def take_signals() -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, requested.set)
-
-    take_signals()
-    watches = asyncio.ensure_future(watching.wait())
-    end = asyncio.ensure_future(requested.wait())
-    await asyncio.wait([watches, end], return_when=asyncio.FIRST_COMPLETED)
-    take_signals()
-    await end
-    watches.cancel()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, requested.set)
+    await requested.wait()
     log.info("stopping")
 
 
@@ -197,6 +205,7 @@ def main() -> None:
     """Run the operator with the settings from the environment."""
     settings = Settings.from_environment(os.environ)
     configure_logs(settings.log_level)
+    sys.setswitchinterval(SWITCH_SECONDS)
     asyncio.run(run(settings))
 
 

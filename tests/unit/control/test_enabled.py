@@ -12,6 +12,7 @@ from fakes.context import FakeDrivers, Operator, build_resource
 from fakes.permissions import PermittedCluster
 from kappa_crds import API_VERSION
 from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.watch_thread import Step
 from kappa_operator.engine.watches import PodWatches
 from kappa_operator.errors import KappaError, Refused
 from kappa_operator.kafkacluster.observe import list_clusters
@@ -182,9 +183,13 @@ async def test_a_refused_request_has_the_permissions_checked_again() -> None:
     assert operator.get_condition(store)[1] == "NamespaceNotEnabled"
 
 
+async def call(step: Step) -> None:
+    await step()
+
+
 async def test_pods_are_watched_in_enabled_namespaces_with_resources_only() -> None:
     operator, cluster = start(disabled=False)
-    watches = PodWatches()
+    watches = PodWatches(call)
     operator.context = replace(operator.context, watch_pods=watches.set)
     await operator.settle(CLUSTER)
     assert watches.insights.namespaces == {"shop"}

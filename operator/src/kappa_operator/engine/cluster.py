@@ -10,7 +10,7 @@ import json
 import os
 import re
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
@@ -63,8 +63,6 @@ _CONNECTIONS = 64
 _NAMESPACE = re.compile("/namespaces/([^/]+)")
 _LIMITS = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=30)
 """Seconds. The wait for one of the connections does not count: else a burst of requests would fail itself."""
-_WATCH_SECONDS = 300
-_WATCH_LIMITS = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=_WATCH_SECONDS + 30)
 
 
 class ApiCluster:
@@ -126,18 +124,6 @@ class ApiCluster:
         fields: str = "",
     ) -> AsyncIterator[list[Body]]:
         """Yield the same page by page, so that ten thousand objects are never in memory at once."""
-        async for page, _ in self.list_versions(api_version, kind, namespace, labels, fields):
-            yield page
-
-    async def list_versions(
-        self,
-        api_version: str,
-        kind: str,
-        namespace: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        fields: str = "",
-    ) -> AsyncIterator[tuple[list[Body], str]]:
-        """Yield the same with the resource version of the list, from which a watch can begin."""
         path = build_collection_path(api_version, kind, namespace)
         query = {"limit": str(PAGE)}
         if labels:
@@ -146,38 +132,11 @@ class ApiCluster:
             query["fieldSelector"] = fields
         while True:
             page = await self._request("GET", path, query)
-            items = [{"apiVersion": api_version, "kind": kind, **item} for item in page["items"]]
-            yield items, page["metadata"]["resourceVersion"]
+            yield [{"apiVersion": api_version, "kind": kind, **item} for item in page["items"]]
             token = page["metadata"].get("continue")
             if not token:
                 return
             query["continue"] = token
-
-    async def watch(
-        self, api_version: str, kind: str, namespace: str | None, version: str
-    ) -> AsyncGenerator[list[bytes], None]:
-        """Yield the events after a resource version as JSON, those that arrived together at once, until the API server ends the watch.
-
-        A watch holds its connection, and no slot: use a cluster for watches alone.
-        """
-        path = build_collection_path(api_version, kind, namespace)
-        query = {
-            "watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version, "timeoutSeconds": str(_WATCH_SECONDS),
-        }  # fmt: skip
-        headers = {"Accept": "application/json", **_authorise(self._configuration)}
-        try:
-            async with self._session.get(
-                self._host + path, params=query, headers=headers, timeout=_WATCH_LIMITS
-            ) as response:
-                if response.status >= 400:
-                    raise _build_error(response.status, "GET", path, await response.read())
-                rest = b""
-                async for chunk in response.content.iter_any():
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    if lines:
-                        yield lines
-        except (TimeoutError, aiohttp.ClientError) as error:
-            raise self._report_silence(error) from error
 
     async def create(self, manifest: Body) -> Body:
         """Create the object; raise AlreadyExists where one of that name exists."""
@@ -286,16 +245,13 @@ class ApiCluster:
                 payload = await response.read()
                 status = response.status
         except (TimeoutError, aiohttp.ClientError) as error:
-            raise self._report_silence(error) from error
+            raise ApiUnavailable(
+                f"the API server at {self._host} did not respond: {str(error) or type(error).__name__}"
+            ) from error
         if status >= 400:
             raise _build_error(status, method, path, payload)
         parsed: Body = json.loads(payload)
         return parsed
-
-    def _report_silence(self, error: Exception) -> ApiUnavailable:
-        return ApiUnavailable(
-            f"the API server at {self._host} did not respond: {str(error) or type(error).__name__}"
-        )
 
 
 def load_configuration(context: str | None = None) -> Configuration:

@@ -1,42 +1,57 @@
-"""kopf's part: watch events of pods become keys on the queue. Nothing is decided here.
+"""kopf's part: watch events become keys on the queue. Nothing is decided here.
 
-Only `on.event` is used: no annotations, no finalizers and no per-object daemons of kopf's own. The custom resources are watched by
-`resource_watch`.
+Only `on.event` is used: no annotations, no finalizers and no per-object daemons of kopf's own, so that ten thousand
+resources cost ten thousand small entries in the cache and nothing else.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import kopf
 from kopf._cogs.structs.references import Insights, NamespaceName
 
+from kappa_crds import GROUP, VERSION
 from kappa_operator import backoff
 from kappa_operator.engine.cluster import PAGE
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.kinds import KindTable
-from kappa_operator.engine.queue import WorkQueue
-from kappa_operator.engine.recent import RecentReads
+from kappa_operator.engine.watch_thread import Step
 
 Event = dict[str, Any]
+Call = Callable[[Step], Awaitable[None]]
+"""Runs a coroutine in the event loop of kopf: `WatchThread.call`."""
+HandOver = Callable[..., None]
+"""Has the operator's event loop call a function with its arguments: `WatchThread.hand_over`."""
 WATCHED_PODS = "app.kubernetes.io/managed-by=kappa-operator,kappa-platform.io/role!=executor"
 """The pods whose events the API server sends: a cluster has thousands of others, and no decision depends on executors."""
+
+
+class Notes(NamedTuple):
+    """What is called with each event of a custom resource, and with the resource that owns the pod of an event."""
+
+    resource: Callable[[Event], None]
+    owner: Callable[[Key], None]
 
 
 class PodWatches:
     """The namespaces whose pods are watched, where the operator may not watch the pods of all."""
 
-    def __init__(self) -> None:
+    def __init__(self, call: Call) -> None:
         # kopf takes `insights` as a public argument of its operator, but does not export the class.
         self.insights = Insights()
+        self._call = call
 
     async def set(self, namespace: str, *, watched: bool) -> None:
         """Watch the pods of a namespace, or stop: a watch that is refused would be retried without end."""
         namespaces = self.insights.namespaces
-        if watched == (namespace in namespaces):
-            return
-        async with self.insights.revised:
-            (namespaces.add if watched else namespaces.discard)(NamespaceName(namespace))
-            self.insights.revised.notify_all()
+
+        async def change() -> None:
+            async with self.insights.revised:
+                (namespaces.add if watched else namespaces.discard)(NamespaceName(namespace))
+                self.insights.revised.notify_all()
+
+        if watched != (namespace in namespaces):
+            await self._call(change)
 
 
 def build_registry() -> kopf.OperatorRegistry:
@@ -46,14 +61,27 @@ def build_registry() -> kopf.OperatorRegistry:
     return registry
 
 
-def register_pods(
-    registry: kopf.OperatorRegistry, queue: WorkQueue, kinds: KindTable, reads: RecentReads
+def register_resources(
+    registry: kopf.OperatorRegistry, note: Callable[[Event], None], kinds: KindTable, hand_over: HandOver
 ) -> None:
-    """Have the pods watched that belong to resources."""
+    """Have the resources of each kind watched."""
+
+    # A coroutine that waits for nothing: kopf runs plain functions in threads, which costs more than all they do.
+    async def note_resource(event: kopf.RawEvent, **_: Any) -> None:
+        hand_over(note, cast(Event, event))
+
+    for entry in kinds.values():
+        kopf.on.event(GROUP, VERSION, entry.kind.plural, registry=registry)(note_resource)
+
+
+def register_pods(
+    registry: kopf.OperatorRegistry, note: Callable[[Key], None], kinds: KindTable, hand_over: HandOver
+) -> None:
+    """Have the pods watched that belong to resources, and `note` called with the resource of each event."""
     for entry in kinds.values():
         if entry.pods is not None:
             labels: dict[str, Any] = {entry.pods.label: kopf.PRESENT, **entry.pods.labels}
-            handler = _build_owner_handler(queue, reads, entry.pods.label, entry.name)
+            handler = _build_owner_handler(note, entry.pods.label, entry.name, hand_over)
             kopf.on.event("", "v1", "pods", labels=labels, registry=registry)(handler)
 
 
@@ -63,13 +91,11 @@ def log_in(**kwargs: Any) -> kopf.ConnectionInfo | None:
 
 
 def _build_owner_handler(
-    queue: WorkQueue, reads: RecentReads, label: str, kind: str
+    note: Callable[[Key], None], label: str, kind: str, hand_over: HandOver
 ) -> Callable[..., Awaitable[None]]:
     async def note_owned(event: kopf.RawEvent, **_: Any) -> None:
         metadata: Event = dict(event["object"]["metadata"])
-        key = Key(kind, metadata["namespace"], metadata["labels"][label])
-        reads.drop(key)
-        queue.add(key)
+        hand_over(note, Key(kind, metadata["namespace"], metadata["labels"][label]))
 
     return note_owned
 

@@ -28,6 +28,8 @@ def configure_logs(level: str) -> None:
     root.handlers[:] = [handler]
     root.setLevel(level)
     logging.getLogger("kopf").setLevel("WARNING")
+    # It warns that it handles no signals in a thread: the operator does.
+    logging.getLogger("kopf._core.reactor.running").setLevel("ERROR")
     logging.getLogger("aiokafka").setLevel("CRITICAL")  # it logs what it raises, too
     logging.getLogger("sqlglot").setLevel("CRITICAL")  # it quotes the SQL that it cannot read
     structlog.configure(
