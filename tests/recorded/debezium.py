@@ -123,7 +123,7 @@ def _describe(message: Message) -> dict[str, Any]:
 
 def _dump_rows(database: Postgres) -> None:
     rows = {}
-    with psycopg.connect(database._address) as connection:
+    with psycopg.connect(database.address) as connection:
         for table in TABLES:
             query = f"SELECT row_to_json(t)::text FROM {table} t ORDER BY id"  # noqa: S608 - a name above
             found = connection.execute(query).fetchall()

@@ -15,6 +15,8 @@ class Exit(IntEnum):
     """The command failed, or a pipeline is invalid or failed; the message has the fix."""
     USAGE = 2
     """Options or files cannot be used."""
+    UNREACHABLE = 2
+    """`cdc check`: the database cannot be reached."""
     UNHEALTHY = 3
     """`status`: a resource is unhealthy; `lag --fail-over`: lag is over the bound."""
     UNKNOWN = 4

@@ -1,0 +1,158 @@
+"""What the rules know of a database. Nothing here has text of a server but names and settings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+MOST_TABLES = 5000
+"""Tables that are read at most; the rules report that there are more."""
+
+
+@dataclass(frozen=True, order=True)
+class TableName:
+    """A table: its schema, which is a database in MySQL, and its name."""
+
+    schema: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+
+@dataclass(frozen=True)
+class Connection:
+    """How the facts were read."""
+
+    encrypted: bool = True
+    verified: bool = True
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A replication slot. `retained_bytes` is the WAL that it keeps on disk."""
+
+    name: str
+    active: bool
+    retained_bytes: int | None = None
+    wal_status: str | None = None
+
+
+@dataclass(frozen=True)
+class Publication:
+    """A publication. `filtered` are tables with a row filter or a list of columns."""
+
+    name: str
+    owned: bool = False
+    all_tables: bool = False
+    via_root: bool = False
+    operations: frozenset[str] = frozenset({"insert", "update", "delete", "truncate"})
+    generated_columns: bool = False
+    tables: frozenset[TableName] = frozenset()
+    filtered: frozenset[TableName] = frozenset()
+
+
+@dataclass(frozen=True)
+class PostgresColumn:
+    """A column. `type_kind` is `typtype` of the type, or of the elements of an array."""
+
+    name: str
+    type: str
+    type_kind: str = "b"
+    is_array: bool = False
+    is_generated: bool = False
+
+
+@dataclass(frozen=True)
+class PostgresTable:
+    """A relation. `kind`, `persistence` and `replica_identity` are the letters of `pg_class`.
+
+    `key_index` is a unique index that can be the replica identity of a table without primary key.
+    """
+
+    name: TableName
+    kind: str = "r"
+    persistence: str = "p"
+    replica_identity: str = "d"
+    has_primary_key: bool = True
+    has_identity_index: bool = False
+    key_index: str | None = None
+    root: TableName | None = None
+    owned: bool = False
+    has_usage: bool = True
+    has_select: bool = True
+    has_row_security: bool = False
+    columns: tuple[PostgresColumn, ...] = ()
+
+    @property
+    def is_stored(self) -> bool:
+        """Return whether it is an ordinary or a partitioned table."""
+        return self.kind in ("r", "p")
+
+
+@dataclass(frozen=True)
+class PostgresFacts:
+    """A PostgreSQL server, as one user of one database sees it. `version` is `server_version_num`."""
+
+    version: int
+    user: str
+    database: str
+    settings: Mapping[str, str]
+    is_superuser: bool = False
+    can_replicate: bool = True
+    has_rds_role: bool = False
+    can_create: bool = False
+    in_recovery: bool = False
+    senders: int = 0
+    slots: tuple[Slot, ...] = ()
+    publication: Publication | None = None
+    tables: tuple[PostgresTable, ...] = ()
+    connection: Connection = Connection()
+
+    @property
+    def major(self) -> int:
+        """Return the major version."""
+        return self.version // 10000
+
+    def get_int(self, setting: str) -> int:
+        """Return a number among the settings; 0 where the server does not have it."""
+        return int(self.settings.get(setting) or 0)
+
+
+@dataclass(frozen=True)
+class Grant:
+    """Privileges in upper case on `*.*`, `schema.*` or `schema.table`; None stands for `*`."""
+
+    privileges: frozenset[str]
+    schema: str | None = None
+    table: str | None = None
+
+
+@dataclass(frozen=True)
+class MySQLTable:
+    """A table. `kind` is BASE TABLE, VIEW or another type of `information_schema`."""
+
+    name: TableName
+    kind: str = "BASE TABLE"
+    engine: str | None = "InnoDB"
+    is_transactional: bool = True
+    has_primary_key: bool = True
+
+
+@dataclass(frozen=True)
+class MySQLFacts:
+    """A server of MySQL or MariaDB, as one user sees it. `account` is user and host, as the server matched them."""
+
+    version: tuple[int, ...]
+    is_mariadb: bool
+    account: tuple[str, str]
+    database: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+    grants: tuple[Grant, ...] = ()
+    tables: tuple[MySQLTable, ...] = ()
+    connection: Connection = Connection()
+
+    def is_on(self, variable: str) -> bool:
+        """Return whether a variable is switched on."""
+        return self.variables.get(variable, "").upper() in ("ON", "1")
+
+
+Facts = PostgresFacts | MySQLFacts

@@ -1,0 +1,16 @@
+"""What a source is going to read, as the rules need it."""
+
+from dataclasses import dataclass
+
+from kappa_operator.cdc.patterns import TablePattern
+
+DAY = 86400
+
+
+@dataclass(frozen=True)
+class Request:
+    """The requested tables, the publication of PostgreSQL, and how long a connector may be stopped (seconds)."""
+
+    patterns: tuple[TablePattern, ...]
+    publication: str = "kappa"
+    retention: int = 3 * DAY

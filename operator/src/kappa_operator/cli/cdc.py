@@ -1,0 +1,139 @@
+"""`kappa cdc`: databases as sources of change events."""
+
+import asyncio
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kappa_operator.cdc.address import Address, DatabaseKind, parse_address
+from kappa_operator.cdc.check import check_address
+from kappa_operator.cdc.errors import DatabaseProblem
+from kappa_operator.cdc.findings import Finding, is_ready
+from kappa_operator.cdc.patterns import TablePattern, parse_patterns
+from kappa_operator.cdc.rules import Request
+from kappa_operator.cli.cdc_view import build_view
+from kappa_operator.cli.errors import CommandError, CommandGroup, Exit
+from kappa_operator.cli.options import OutputFormat, parse_duration_option
+from kappa_operator.cli.output import Output, print_result
+
+_VARIABLES = {DatabaseKind.POSTGRESQL: "PGPASSWORD", DatabaseKind.MYSQL: "MYSQL_PWD"}
+
+cdc = typer.Typer(
+    cls=CommandGroup,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+    help="Databases as sources of change events.",
+)
+
+
+@cdc.callback()
+def _cdc() -> None:
+    """Databases as sources of change events."""
+
+
+@cdc.command()
+def check(
+    url: Annotated[
+        str,
+        typer.Argument(
+            metavar="URL",
+            show_default=False,
+            help="postgresql://USER@HOST[:PORT]/DATABASE, mysql://… or mariadb://…, with the user of the connector and without a password.",
+        ),
+    ],
+    *,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Tables, as SCHEMA.TABLE with * and ?. Default: all of public, or of DATABASE in MySQL.",
+        ),
+    ] = None,
+    kind: Annotated[
+        DatabaseKind | None,
+        typer.Option(help="Kind of the database, for a URL without a scheme.", show_default=False),
+    ] = None,
+    publication: Annotated[
+        str, typer.Option(metavar="NAME", help="Publication of the connector (PostgreSQL).")
+    ] = "kappa",
+    retention: Annotated[
+        str,
+        typer.Option(metavar="DURATION", help="How long the binary log must be kept (MySQL)."),
+    ] = "3d",
+    password_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            show_default=False,
+            help="File with the password. Otherwise it is read from the variable PGPASSWORD or MYSQL_PWD.",
+        ),
+    ] = None,
+    ca_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            show_default=False,
+            help="CA certificates in PEM. The certificate and the name of the server are verified with them.",
+        ),
+    ] = None,
+    plain_text: Annotated[
+        bool,
+        typer.Option("--plain-text", help="Allow a connection without TLS to a host that is not loopback."),
+    ] = False,
+    output: OutputFormat = Output.TABLE,
+) -> None:
+    """Check whether a database is ready for change data capture, and print the statements that fix what is not.
+
+    Nothing is written. Exit code 0: ready; 1: a finding is an error; 2: the database cannot be reached.
+    """
+    try:
+        address = parse_address(url, kind)
+        request = _build_request(address, table or [], publication, retention)
+    except ValueError as error:
+        raise CommandError(str(error), Exit.USAGE) from None
+    address = replace(
+        address,
+        password=_read_password(address.kind, password_file),
+        tls=ca_file is not None or not (plain_text or address.is_loopback),
+        ca_file=str(ca_file or ""),
+    )
+    try:
+        findings = asyncio.run(check_address(address, request))
+    except DatabaseProblem as error:
+        raise CommandError(str(error), Exit.UNREACHABLE) from None
+    _print(address, findings, output)
+    if not is_ready(findings):
+        raise typer.Exit(Exit.FAILED)
+
+
+def _build_request(address: Address, table: list[str], publication: str, retention: str) -> Request:
+    schema = "public" if address.kind is DatabaseKind.POSTGRESQL else address.database
+    if not schema and not table:
+        raise ValueError("the URL lacks a database: add it, or name tables with --table DATABASE.TABLE")
+    patterns: tuple[TablePattern, ...] = parse_patterns(table, schema)
+    return Request(patterns, publication, round(parse_duration_option(retention, "--retention")))
+
+
+def _read_password(kind: DatabaseKind, file: Path | None) -> str:
+    if file is None:
+        return os.environ.get(_VARIABLES[kind], "")
+    try:
+        return file.read_text().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError):
+        raise CommandError(f"{file}: cannot be read as text", Exit.USAGE) from None
+
+
+def _print(address: Address, findings: tuple[Finding, ...], output: Output) -> None:
+    def build() -> dict[str, object]:
+        manifests = [each.to_manifest() for each in findings]
+        return {"kind": address.kind.value, "ready": is_ready(findings), "findings": manifests}
+
+    print_result(output, lambda: build_view(findings), build, lambda: dict.fromkeys(x.rule for x in findings))
