@@ -63,6 +63,8 @@ def change_values(values: Mapping[str, object]) -> None:
     install_chart(
         {
             "pipelines.javaOptions": JAVA_OPTIONS,
+            "pipelines.allowedVolumes": ["emptyDir", "configMap", "downwardAPI", "projected", "secret"],
+            "pipelines.allowedVariableSources": ["configMapKeyRef", "fieldRef", "secretKeyRef"],
             "operator.webhookHosts": [NODE_IP],
             "secrets.allowClearText": [NODE_IP],
             "networkPolicies.podCidrs": [POD_CIDR],

@@ -5,20 +5,23 @@ import io
 import json
 import re
 import secrets
+import struct
+import time
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from pyarrow import Codec
 
 from e2e.installation import read_token
-from e2e.ledger import Ledger
+from e2e.ledger import Ledger, encode_json
 from e2e.place import Place
 from kappa_crds.pipeline_status import PipelineState
 from kappa_crds.savepoint import SavepointStatus
@@ -34,11 +37,22 @@ pytestmark = pytest.mark.timeout(900)
 
 _TOPICS = {"events": 2, "counted": 2, "dead": 1, "failed": 1}
 _OWN = ("counts-control", "counts-rpc", "fails-control")
-_ENTERED = {("counts", "driver"), ("counts", "executor"), ("fails", "driver")}
 _ENDED = (
     "container not found|not running|completed pod|stopped state|task .* not found|NotFound|exit code 137"
 )
 _KEYS = ("bucket access key", "bucket secret key")
+_TEMPLATE = ("variable of a template", "file of a template")
+_LZ4, _RAW, _BLOCK = b"LZ4Block", 0x10, struct.Struct("<8sBiii")
+_UNKNOWN = (
+    b"\x1f\x8b",
+    b"\x28\xb5\x2f\xfd",
+    b"\x04\x22\x4d\x18",
+    b"\xff\x06\x00\x00sNaPpY",
+    b"\xfd7zXZ",
+    b"ZSTD",
+    b"\x82SNAPPY",
+)
+"""How files of gzip, zstd, LZ4 frames, snappy and xz begin."""
 _LOOK_INSIDE = """
 import contextlib, json, pathlib
 found = {"cmdline": "", "environ": ""}
@@ -48,7 +62,16 @@ for entry in pathlib.Path("/proc").glob("[0-9]*"):
             found[name] += (entry / name).read_bytes().replace(bytes(1), b" ").decode(errors="replace")
 print(json.dumps(found))
 """
-_METRICS = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:8080/metrics').read().decode())"
+_METRICS = """
+import contextlib, os, ssl, urllib.error, urllib.request as r
+address = os.environ["KAPPA_POD_ADDRESS"]
+tls = ssl.create_default_context(cafile="/etc/kappa/control/tls.crt")
+tls.check_hostname = False
+print(r.urlopen(f"https://{address}:8443/metrics", context=tls).read().decode())
+with contextlib.suppress(urllib.error.HTTPError):
+    print("in clear", r.urlopen(f"http://{address}:8080/metrics").status)
+"""
+"""The metrics of a driver, from the port with the certificate of its pipeline; the other port refuses them."""
 _OPERATOR_METRICS = """
 import ssl, sys, urllib.request as r
 q = r.Request("https://127.0.0.1:8444/metrics", headers={"Authorization": "Bearer " + sys.stdin.read().strip()})
@@ -100,7 +123,8 @@ def search(places: Mapping[str, bytes], canaries: Mapping[str, str]) -> list[tup
 @pytest.fixture(scope="module")
 def scene(platform: None) -> Iterator[Scene]:
     canaries = {
-        name: make_canary() for name in ("kafka password", "registry password", "webhook token", _KEYS[1])
+        name: make_canary()
+        for name in ("kafka password", "registry password", "webhook token", _KEYS[1], *_TEMPLATE)
     }
     canaries[_KEYS[0]] = f"canary{secrets.token_hex(8)}"
     place = Place.create("canary")
@@ -114,6 +138,7 @@ def scene(platform: None) -> Iterator[Scene]:
             future.result()
         values = {
             "kafka": canaries["kafka password"], "registry": canaries["registry password"], "hook": canaries["webhook token"],
+            "variable": canaries[_TEMPLATE[0]], "mounted": canaries[_TEMPLATE[1]],
             "access": canaries[_KEYS[0]], "secret": canaries[_KEYS[1]],
             "bootstrap": broker.sasl_bootstrap, "endpoint": store.endpoint, "host": network.NODE_IP,
         }  # fmt: skip
@@ -124,32 +149,56 @@ def scene(platform: None) -> Iterator[Scene]:
 
 def test_what_is_in_a_secret_is_nowhere_else(scene: Scene) -> None:
     place = scene.place
-    live(scene)
-    canaries = {**scene.canaries, **read_own_secrets(place)}
-    planted = secrets.token_hex(16)
-    encoded = base64.b64encode(b"x" + planted.encode()).decode()
+    planted = {"in base64": secrets.token_hex(16), "in state": f"{secrets.token_hex(16)}-in-state"}
+    encoded = base64.b64encode(b"x" + planted["in base64"].encode()).decode()
     place.kubectl("create", "configmap", "planted", f"--from-literal=text={encoded}")
-    places = gather(scene)
+    failed = watch_failure(place)
+    live(scene, planted["in state"])
+    canaries = {**scene.canaries, **read_own_secrets(place)}
+    places = {**failed, **gather(scene)}
     names = {"log", "arguments", "environment", "metrics", "objects", "file", "topic", "report"}
     assert names <= {where.split()[0] for where in places}, "every kind of place was searched"
     assert any("savepoints" in where for where in places)
-    assert search(places, {"planted": planted}) == [("planted", "objects of ConfigMap")]
+    check_planted(search(places, planted))
+    own = {*_KEYS, "variable of a template"}
+    inside = f"environment of ({place.name}-)?(counts|fails)-"  # the driver, or an executor
     found = search(places, canaries)
-    own = f"environment of ({place.name}-)?(counts|fails)-"  # the driver, or an executor
-    known = {(key, where) for key, where in found if key in _KEYS and re.match(own, where)}
-    assert known, (
-        "keys of a bucket are variables of the pods that use it, so the search of environments works"
-    )
+    known = {(key, where) for key, where in found if key in own and re.match(inside, where)}
+    assert {key for key, _ in known} == own, "these are variables of the pods that use them"
     assert set(found) - known == set()
 
 
-def live(scene: Scene) -> None:
-    """Let the pipeline have state, a dead letter, a savepoint, an upgrade and a crash, and let the other one fail."""
+def check_planted(found: list[tuple[str, str]]) -> None:
+    """Check that the search decodes base64, and reads state: changelogs are compressed, tables are not."""
+    assert ("in base64", "objects of ConfigMap") in found
+    files = {
+        PurePath(where).suffix for what, where in found if what == "in state" if where.startswith("file")
+    }
+    assert files >= {".changelog", ".sst"}
+
+
+def watch_failure(place: Place) -> dict[str, bytes]:
+    """Return processes, log and objects of a pod of the pipeline that fails, from its start to its end."""
+    selector = ("-l", f"{PIPELINE_LABEL}=fails")
+    place.wait(lambda: any(map(is_running, place.find("pods", *selector))), "the other pipeline starts", 120)
+    (pod, *_) = filter(is_running, place.find("pods", *selector))
+    name = pod["metadata"]["name"]
+    shown = read_processes(place, pod)
+    log = place.kubectl("logs", "--follow", name, timeout=180)
+    assert "registry" in log.lower(), "it contains why the pod ended"
+    place.wait(lambda: place.pipeline("fails").restarts.total > 0, "the other pipeline failed", 60)
+    shown |= {f"log of {name}": log, "objects of ended pods": place.kubectl("get", "pods", "-o", "json")}
+    return {where: text.encode() for where, text in shown.items()}
+
+
+def live(scene: Scene, planted: str) -> None:
+    """Let the pipeline have state, a dead letter, a savepoint and an upgrade."""
     place, bootstrap = scene.place, scene.broker.bootstrap
     with Ledger(bootstrap, "events", "counted") as ledger:
         place.await_ready("pipeline/counts")
         producer = Producer({"bootstrap.servers": bootstrap})
-        producer.produce("events", b"{no json")
+        for record in (b"{no json", encode_json(planted, 1)):
+            producer.produce("events", record)
         producer.flush(30)
         place.wait(lambda: is_taken(place), "the savepoint is taken", 120)
         before = place.pipeline().active
@@ -160,15 +209,8 @@ def live(scene: Scene) -> None:
             ),
             "is changed",
         )
-        total = place.pipeline().restarts.total
-        place.kubectl("delete", "pod", place.pipeline().active.driver or "", "--grace-period=0", "--force")
-        place.await_pipeline(
-            lambda status: status.restarts.total > total and status.state == PipelineState.RUNNING,
-            "runs again after its driver was killed",
-        )
         ledger.pause()
         ledger.catch_up()
-    place.wait(lambda: place.pipeline("fails").restarts.total > 0, "the other pipeline failed", 180)
 
 
 def is_taken(place: Place) -> bool:
@@ -243,25 +285,22 @@ def reading_metrics(place: Place) -> Iterator[str]:
 
 
 def gather_pods(place: Place) -> dict[str, str]:
-    """Return the logs of all pods, and the processes of those that run, once pods of all expected roles were entered."""
+    """Return the logs of all pods, and the processes of those that run."""
     shown: dict[str, str] = {}
-    entered: set[tuple[str | None, str | None]] = set()
-
-    def enter_all() -> bool:
-        for pod in place.find("pods"):
-            labels = pod["metadata"].get("labels", {})
-            pipeline, role = labels.get(PIPELINE_LABEL), labels.get(ROLE_LABEL)
-            with accept_end() if pipeline == "fails" else nullcontext():
-                shown.update(read_log(place, pod))
-                if is_running(pod):
-                    shown.update(read_processes(place, pod))
-                    entered.add((pipeline, role))
-        return entered >= _ENTERED
-
-    place.wait(enter_all, f"pods of {_ENTERED} run and are entered", 120)
+    entered: set[object] = set()
+    for pod in place.find("pods"):
+        labels = pod["metadata"].get("labels", {})
+        with accept_end() if labels.get(PIPELINE_LABEL) == "fails" else nullcontext():
+            shown.update(read_log(place, pod))
+            if is_running(pod):
+                shown.update(read_processes(place, pod))
+                entered.add((labels.get(PIPELINE_LABEL), labels.get(ROLE_LABEL)))
+    assert entered >= {("counts", "driver"), ("counts", "executor")}
     driver = place.pipeline().active.driver or ""
-    shown[f"metrics of {driver}"] = place.kubectl("exec", driver, "--", "python3", "-c", _METRICS)
-    return shown
+    metrics = place.kubectl("exec", driver, "--", "python3", "-c", _METRICS)
+    assert "kappa_" in metrics
+    assert "in clear" not in metrics
+    return {**shown, f"metrics of {driver}": metrics}
 
 
 @contextmanager
@@ -300,36 +339,48 @@ def split_processes(name: str, text: str) -> dict[str, str]:
 
 
 def read_files(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of checkpoints and savepoints, and what is in archives."""
+    """Yield the files of checkpoints and savepoints, and what is in archives and compressed streams."""
     for path in folder.rglob("*"):
         if not path.is_file():
             continue
-        content = path.read_bytes()
-        yield f"file {path.relative_to(folder)}", content
+        content, where = path.read_bytes(), f"file {path.relative_to(folder)}"
+        assert not content.startswith(_UNKNOWN), f"{where} is compressed, and not decoded"
         if zipfile.is_zipfile(io.BytesIO(content)):
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
                 for name in archive.namelist():
-                    yield f"file {path.relative_to(folder)}!{name}", archive.read(name)
+                    yield f"{where}!{name}", archive.read(name)
+        yield where, b"".join(unpack(content)) if content.startswith(_LZ4) else content
+
+
+def unpack(content: bytes) -> Iterator[bytes]:
+    """Yield the blocks of a stream of lz4-java, as Spark writes it: each has a magic, a method, its sizes and a checksum."""
+    at = 0
+    while at < len(content):
+        magic, method, size, unpacked, _ = _BLOCK.unpack_from(content, at)
+        assert magic == _LZ4
+        at += _BLOCK.size
+        block = content[at : at + size]
+        is_raw = method & 0xF0 == _RAW
+        yield block if is_raw else Codec("lz4_raw").decompress(block, unpacked, asbytes=True)
+        at += size
 
 
 def read_topics(bootstrap: str) -> Iterator[tuple[str, bytes]]:
     """Yield the records of all topics, with keys and headers."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "canaries", "enable.auto.commit": False})
-    for topic, metadata in consumer.list_topics(timeout=30).topics.items():
-        for number in metadata.partitions:
-            partition = TopicPartition(topic, number, 0)
-            _, end = consumer.get_watermark_offsets(partition, timeout=30)
-            consumer.assign([partition])
-            yield f"topic {topic}/{number}", b"".join(read_partition(consumer, end))
+    settings = {"group.id": "canaries", "enable.auto.commit": False, "enable.partition.eof": True}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
+    found = consumer.list_topics(timeout=30).topics
+    left = {(topic, number) for topic, metadata in found.items() for number in metadata.partitions}
+    consumer.assign([TopicPartition(topic, number, 0) for topic, number in left])
+    deadline = time.monotonic() + 60
+    while left:
+        assert time.monotonic() < deadline, f"the end of {left} was not reached"
+        for message in consumer.consume(1000, timeout=1.0):
+            partition = (message.topic() or "", message.partition() or 0)
+            if (error := message.error()) is None:
+                where = f"topic {partition[0]}/{partition[1]}/{message.offset()}"
+                yield where, repr((message.key(), message.value(), message.headers())).encode()
+            else:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                left.discard(partition)
     consumer.close()
-
-
-def read_partition(consumer: Consumer, end: int) -> Iterator[bytes]:
-    at = 0
-    while at < end:
-        messages = consumer.consume(1000, timeout=5.0)
-        if not messages:
-            return  # what is left are commit markers
-        for message in messages:
-            at = (message.offset() or 0) + 1
-            yield repr((message.key(), message.value(), message.headers())).encode()
