@@ -33,8 +33,8 @@ from laptop.commands import kappa
 from laptop.test_streams import SOURCES
 
 CORPUS: list[dict[str, str]] = yaml.safe_load(Path(__file__).with_name("hostile_sql.yaml").read_text())
-_OTHER_SQL = ("test_sandbox.py", "test_cdc_monitoring.py", "postgres.py")
-"""Hostile SQL, and SQL of PostgreSQL."""
+_OTHER_SQL = re.compile(r"test_sandbox\.py|(test_cdc_\w+|lab/postgres|recorded/debezium)\.py")
+"""Hostile SQL, and SQL of databases."""
 _EVENTS = {"from": "bids", "key": ["auction"], "time": "ts"}
 _STEPS = {"steps": "x y", "define": {"x": "price > 1"}, "measures": {"n": "count(*)"}, "within": "1h"}
 
@@ -165,7 +165,7 @@ def list_written() -> Iterator[tuple[str, str]]:
         elif file.suffix == ".md":
             for language, block in re.findall(r"```(yaml|sql)\n(.*?)```", file.read_text(), re.DOTALL):
                 yield from [(str(file), block)] if language == "sql" else _find_sql(file, block)
-        elif file.suffix == ".py" and parts[0] == "tests" and file.name not in _OTHER_SQL:
+        elif file.suffix == ".py" and parts[0] == "tests" and not _OTHER_SQL.search(file.as_posix()):
             for _, sql in re.findall(r"""(["'])((?:SELECT|WITH) [^"'{}\\]*)\1""", file.read_text()):
                 yield str(file), sql
 
