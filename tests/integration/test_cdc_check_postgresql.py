@@ -15,6 +15,8 @@ from kappa_operator.cdc.patterns import parse_patterns
 from kappa_operator.cdc.rules import Request
 from lab.postgres import DATABASE, Postgres
 
+pytestmark = pytest.mark.clusterless
+
 READER = 'debe"zium'
 """The user of the connector, with a name that must be quoted."""
 ROLE: LiteralString = '"debe""zium"'

@@ -28,6 +28,8 @@ from lab.broker import Broker
 from lab.shell import wait_until
 from unit.control.lives import CLUSTER, PIPELINE, REF, SPEC, TOPICS, Life, write
 
+pytestmark = pytest.mark.clusterless
+
 PASSWORD = "s3cret-of-the-operator"
 TOPIC_RIGHTS = [
     Right(ResourceType.TOPIC, "*", operation)

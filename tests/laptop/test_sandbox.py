@@ -25,6 +25,7 @@ from kappa_pipelines.laptop.console import FAILED
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.session import start_spark
 from kappa_pipelines.plan.compile import compile_revision
+from kappa_pipelines.plan.views import define_views
 from kappa_pipelines.sandbox import rules
 from kappa_pipelines.sandbox.check import Place, check_query, parse_expression
 from kappa_pipelines.transforms.sketches.functions import expand_calls
@@ -67,11 +68,20 @@ def compile_views(*views: dict[str, Any]) -> None:
     compile_revision(start_spark(revision), revision)
 
 
+@pytest.fixture(scope="module")
+def sources(spark: SparkSession) -> None:
+    """Define the sources, once for all statements."""
+    compile_views(build_view("sql", "SELECT 1 AS x FROM bids"))
+
+
 @pytest.mark.parametrize("case", CORPUS, ids=lambda case: case["sql"][:60])
-def test_hostile_sql_is_refused_with_its_place_and_reason(spark: SparkSession, case: dict[str, str]) -> None:
+def test_hostile_sql_is_refused_with_its_place_and_reason(
+    spark: SparkSession, sources: None, case: dict[str, str]
+) -> None:
     field = case.get("field", "sql")
+    spec = build_local_revision(build_manifest(build_view(field, case["sql"]))).spec
     with pytest.raises(SpecError) as refused:
-        compile_views(build_view(field, case["sql"]))
+        define_views(spark, spec)
     assert refused.value.reason == case.get("reason", Reason.SQL_REFUSED), refused.value.message
     assert refused.value.message.startswith("view 'hostile', " if field != "sql" else "view 'hostile'")
     assert case["words"] in refused.value.message

@@ -33,8 +33,10 @@ class DefinedView:
 
 def forget_views(spark: SparkSession) -> None:
     """Drop the views of the session's previous pipeline."""
-    for left in spark.catalog.listTables():
-        spark.catalog.dropTempView(left.name)
+    for left in spark.sql(
+        "SHOW VIEWS"
+    ).collect():  # `listTables` describes each of them, which takes ten times as long
+        spark.catalog.dropTempView(left.viewName)
 
 
 def check_views(spark: SparkSession, spec: PipelineSpec) -> None:
