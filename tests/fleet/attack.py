@@ -2,8 +2,8 @@
 
     python tests/fleet/attack.py FOLDER DRIVER_PORT OBJECTS BOOTSTRAP
 
-It prepares what its pipelines refer to, starts drivers until FOLDER/go exists, and then creates its objects as a user, whom
-the API server limits as any user. Each second FOLDER/attack.json shows what it has done. The node is the administrator.
+It prepares what its pipelines refer to, starts drivers until FOLDER/go exists, and then creates its objects as a user with
+the limits of any user of the API server. Each second FOLDER/attack.json shows what it has done. The node is the administrator.
 """
 
 import asyncio

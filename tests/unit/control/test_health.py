@@ -12,7 +12,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from fakes.context import Operator, build_resource
-from kappa_operator.engine.keys import Key
+from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.telemetry.health import PendingWatchEvents, add_metrics, build_health_app
 
@@ -124,3 +124,14 @@ async def test_a_scrape_does_not_block_the_event_loop() -> None:
     asyncio.get_running_loop().call_later(0.1, others.set)
     status, text = await fetch(build_metrics_app(PendingWatchEvents(Clock()), registry), "/metrics")
     assert (status, "many 1.0" in text) == (200, True)
+
+
+def test_resources_may_change_while_a_thread_reads_them() -> None:
+    operator = Operator(KIND_TABLE)
+    for name in ("orders", "returns"):
+        operator.cluster.put(build_resource("Topic", name))
+    read = operator.cache.list_raw("Topic")
+    operator.cluster.put(build_resource("Topic", "carts"))
+    operator.cluster.remove(ObjectRef("kappa-platform.io/v1alpha1", "Topic", "shop", "returns"))
+    assert {key.name for key, _ in read} == {"orders", "returns"}
+    assert {key.name for key, _ in operator.cache.list_raw("Topic")} == {"orders", "carts"}

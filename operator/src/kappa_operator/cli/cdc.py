@@ -3,6 +3,7 @@
 import asyncio
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,7 @@ from kappa_operator.cli.options import OutputFormat, parse_duration_option
 from kappa_operator.cli.output import Output, print_result
 
 _VARIABLES = {DatabaseKind.POSTGRESQL: "PGPASSWORD", DatabaseKind.MYSQL: "MYSQL_PWD"}
+_file_option = partial(typer.Option, metavar="FILE", exists=True, dir_okay=False, show_default=False)
 
 cdc = typer.Typer(
     cls=CommandGroup,
@@ -66,22 +68,14 @@ def check(
     ] = "3d",
     password_file: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            exists=True,
-            dir_okay=False,
-            show_default=False,
-            help="File with the password. Otherwise it is read from the variable PGPASSWORD or MYSQL_PWD.",
+        _file_option(
+            help="File with the password. Otherwise it is read from the variable PGPASSWORD or MYSQL_PWD."
         ),
     ] = None,
     ca_file: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            exists=True,
-            dir_okay=False,
-            show_default=False,
-            help="CA certificates in PEM. The certificate and the name of the server are verified with them.",
+        _file_option(
+            help="CA certificates in PEM. The certificate and the name of the server are verified with them."
         ),
     ] = None,
     plain_text: Annotated[
