@@ -6,6 +6,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from kappa_crds.connect import CONNECT_READY, Connect, ConnectStatus
+from kappa_crds.kafka_login import Sasl, SaslMechanism
 from kappa_crds.model import Model, PositiveDuration, Rule, Status
 from kappa_crds.resource import CaSecretRef, Kind, PrinterColumn, ResourceStatus, SecretRef, build_columns
 
@@ -20,14 +22,6 @@ BootstrapServer = Annotated[
 ]
 
 
-class SaslMechanism(StrEnum):
-    """The supported SASL mechanisms."""
-
-    PLAIN = "PLAIN"
-    SCRAM_SHA_256 = "SCRAM-SHA-256"
-    SCRAM_SHA_512 = "SCRAM-SHA-512"
-
-
 class Tls(Model):
     """TLS to the brokers. An empty object means TLS with the authorities that the images trust."""
 
@@ -37,16 +31,6 @@ class Tls(Model):
     """A kubernetes.io/tls Secret (tls.crt, tls.key) for mutual TLS; the key must be PKCS#8."""
     verify_hostname: bool = True
     """Whether the broker's certificate must name the host that is dialled."""
-
-
-class Sasl(Model):
-    """SASL log-in to the brokers."""
-
-    mechanism: SaslMechanism = SaslMechanism.SCRAM_SHA_512
-    """The SASL mechanism."""
-    credentials_secret_ref: SecretRef
-    """A Secret with the keys username and password. As all Secrets of a KafkaCluster, it must name the brokers
-    in its annotation secrets.kappa-platform.io/kafka."""
 
 
 class PipelineCredentials(Model):
@@ -148,6 +132,14 @@ class KafkaClusterSpec(Model):
             "!has(self.pipelineUsers) || has(self.sasl)",
             "spec.pipelineUsers needs spec.sasl: the users log in with SASL at the same brokers, and the operator creates them",
         ),
+        Rule(
+            "!has(self.connect) || !has(self.connect.workers) || !has(self.pipelineUsers) || has(self.connect.workers.credentials)",
+            "spec.connect.workers needs credentials: with spec.pipelineUsers pipelines have no common log-in that workers could use",
+        ),
+        Rule(
+            "has(self.tls) || !has(self.connect) || !has(self.connect.workers) || !has(self.connect.workers.credentials) || !has(self.connect.workers.credentials.clientSecretRef)",
+            "spec.connect.workers.credentials.clientSecretRef needs spec.tls; add it, tls: {} for the authorities that the images trust",
+        ),
     )
     bootstrap_servers: Annotated[tuple[BootstrapServer, ...], Field(min_length=1, max_length=16)]
     """Brokers to ask first, as host:port."""
@@ -163,6 +155,8 @@ class KafkaClusterSpec(Model):
     """How often the connection is checked."""
     lag: LagSampling = LagSampling()
     """How consumer lag is sampled."""
+    connect: Connect | None = None
+    """Kafka Connect for this cluster; none where left out."""
 
     @property
     def of_pipelines(self) -> "KafkaClusterSpec":
@@ -175,6 +169,13 @@ class KafkaClusterSpec(Model):
         own = self.pipeline_credentials
         return self if own is None else self._replace_log_in(own.sasl, own.client_secret_ref)
 
+    @property
+    def of_workers(self) -> "KafkaClusterSpec":
+        """Return the connection of the workers of Kafka Connect, with their own credentials where there are some."""
+        workers = None if self.connect is None else self.connect.workers
+        own = None if workers is None else workers.credentials
+        return self.of_pipelines if own is None else self._replace_log_in(own.sasl, own.client_secret_ref)
+
     def log_in_with(self, secret: str) -> "KafkaClusterSpec":
         """Return the connection of a pipeline with a user of its own, whose password is in this Secret."""
         if self.pipeline_users is None:
@@ -186,7 +187,7 @@ class KafkaClusterSpec(Model):
 
     def _replace_log_in(self, sasl: Sasl | None, certificate: SecretRef | None) -> "KafkaClusterSpec":
         tls = self.tls and self.tls.model_copy(update={"client_secret_ref": certificate})
-        own = {"pipeline_credentials": None, "pipeline_users": None}
+        own = {"pipeline_credentials": None, "pipeline_users": None, "connect": None}
         return self.model_copy(update={"sasl": sasl, "tls": tls, **own})
 
 
@@ -220,6 +221,8 @@ class KafkaClusterStatus(ResourceStatus):
     """The last sample of consumer lag at that time."""
     refused_log_in: RefusedLogIn | None = None
     """Log-ins that Kafka refused since the last one that it accepted."""
+    connect: ConnectStatus | None = None
+    """Kafka Connect, where the spec declares it."""
     orphaned_users: tuple[str, ...] = ()
     """Users of deleted pipelines that could not be deleted in Kafka, at most 100. The operator deletes them at the next check that succeeds."""
 
@@ -235,5 +238,7 @@ KAFKA_CLUSTER = Kind(
         PrinterColumn("Brokers", ".status.brokers", "integer"),
         PrinterColumn("Topics", ".status.topics", "integer"),
         PrinterColumn("Rate", ".status.lag.rate"),
+        PrinterColumn("Connect", ".status.connect.workers"),
     ),
+    conditions=(CONNECT_READY,),
 )

@@ -59,6 +59,9 @@ class Reason(StrEnum):
     CLEAR_TEXT_CREDENTIALS = "ClearTextCredentials", REFERENCE, "A password, token or key would be sent over a connection without TLS; use TLS, or add the host to `secrets.allowClearText` of the chart."
     SECRET_INCOMPLETE = "SecretIncomplete", REFERENCE, "The Secret lacks a key, or its value cannot be used; the message names the key to add."
 
+    CONNECT_NOT_DECLARED = "ConnectNotDeclared", REFERENCE, "The KafkaCluster declares no Kafka Connect; add `spec.connect` to it."
+    CONNECT_NOT_READY = "ConnectNotReady", REFERENCE, "Kafka Connect of the KafkaCluster does not answer yet; check the condition ConnectReady of the KafkaCluster. The resource continues automatically afterwards."
+
     KAFKA_WITHOUT_ACLS = "KafkaWithoutAcls", REFERENCE, "The brokers have no authorizer, so the permissions of `spec.pipelineUsers` would protect nothing; configure an authorizer, or remove `pipelineUsers` of the KafkaCluster."
     KAFKA_USER_REMAINS = "KafkaUserRemains", WAITS, "The pipeline was deleted, and its user in Kafka could not be; delete the user and its ACLs with the commands in the message."
     PATTERN_TOO_WIDE = "PatternTooWide", WAITS, "Kafka cannot grant a pattern of topics that has no common beginning; begin the pattern with text, or name the topics."
@@ -69,6 +72,11 @@ class Reason(StrEnum):
     AUTHORIZATION_FAILED = "AuthorizationFailed", CLUSTER, "Kafka knows the user but does not let it do this; grant what the message names."
     TLS_FAILED = "TlsFailed", CLUSTER, "No secure connection could be made; check `spec.tls`, the authorities in its Secret and the names in the brokers' certificates."
     KAFKA_ERROR = "KafkaError", CLUSTER, "Kafka answered with an error; the message quotes it, and the logs of the brokers have details."
+
+    CONNECT_AVAILABLE = "ConnectAvailable", CLUSTER, "Every worker of Kafka Connect that the spec declares is ready; there is nothing to do."
+    CONNECT_STARTING = "ConnectStarting", CLUSTER, "Workers of Kafka Connect are starting or missing; if it lasts, check the Events and the log of their pods."
+    CONNECT_UNAVAILABLE = "ConnectUnavailable", CLUSTER, "Kafka Connect does not answer at its REST API; the message has the cause."
+    CONNECT_TOPIC_UNSUITABLE = "ConnectTopicUnsuitable", CLUSTER, "An internal topic of Kafka Connect exists with settings that lose its contents; correct the topic according to the message."
 
     SYNCED = "Synced", TOPIC, "The topic in Kafka matches the spec; there is nothing to do."
     ADOPTED = "Adopted", TOPIC, "The topic was in Kafka already and is managed from now on; check that the spec is what you want for it."

@@ -18,11 +18,15 @@ from kappa_operator.settings import Settings
 PREFIX = "secrets.kappa-platform.io/"
 KAFKA, KAFKA_OPERATOR, KAFKA_PIPELINES = "kafka", "kafka-operator", "kafka-pipelines"
 """A log-in to Kafka for operator and pipelines, or for one of them."""
+KAFKA_CONNECT = "kafka-connect"
+"""A log-in to Kafka for the workers of Kafka Connect."""
 KAFKA_USERS = "kafka-users"
 """A log-in to Kafka with which the operator may create users of pipelines."""
 TOPICS_ANNOTATION = f"{PREFIX}kafka-users-topics"
 """Of that Secret: the topics on which these users may have permissions, by name, or by their beginning and a star."""
 REGISTRY, S3, WEBHOOK = "registry", "s3", "webhook"
+CONNECT = "connect"
+"""The REST API of a Kafka Connect that others run."""
 _SEPARATORS = re.compile(r"[,\s]+")
 _LONGEST = 1000
 """Characters of an annotation that a message repeats."""

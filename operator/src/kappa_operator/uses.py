@@ -9,7 +9,15 @@ from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.resource import Resource
 from kappa_crds.source import find_registries
 from kappa_crds.statestore import StateStoreSpec
-from kappa_operator.consent import KAFKA_OPERATOR, KAFKA_PIPELINES, REGISTRY, WEBHOOK, Purpose
+from kappa_operator.consent import (
+    CONNECT,
+    KAFKA_CONNECT,
+    KAFKA_OPERATOR,
+    KAFKA_PIPELINES,
+    REGISTRY,
+    WEBHOOK,
+    Purpose,
+)
 from kappa_operator.kafka.config import build_purpose, build_user_purpose, find_secret_keys, name_uses
 from kappa_operator.statestore.objects import build_storage
 from kappa_operator.statestore.storage import build_store_purpose
@@ -30,6 +38,7 @@ def list_uses(resource: Resource[Any, Any]) -> Iterator[SecretUse]:
             yield from _list_log_ins(spec, spec.of_pipelines, KAFKA_PIPELINES)
             if spec.pipeline_users is not None and spec.sasl is not None:
                 yield SecretUse(spec.sasl.credentials_secret_ref.name, build_user_purpose(spec))
+            yield from _list_connect(spec)
         case StateStoreSpec():
             storage = build_storage(resource)
             if storage.secret is not None and storage.bucket is not None:
@@ -53,3 +62,14 @@ def list_uses(resource: Resource[Any, Any]) -> Iterator[SecretUse]:
 def _list_log_ins(spec: KafkaClusterSpec, used: KafkaClusterSpec, use: str) -> Iterator[SecretUse]:
     for name in dict.fromkeys(name for name, _ in find_secret_keys(used)):
         yield SecretUse(name, build_purpose(used, *name_uses(spec, name, use)))
+
+
+def _list_connect(spec: KafkaClusterSpec) -> Iterator[SecretUse]:
+    if spec.connect is None:
+        return
+    if spec.connect.workers is not None:
+        yield from _list_log_ins(spec, spec.of_workers, KAFKA_CONNECT)
+    if spec.connect.existing is not None:
+        purpose = Purpose.of_url(CONNECT, spec.connect.existing.url, "the configuration of connectors")
+        for name in spec.connect.existing.secrets:
+            yield SecretUse(name, purpose)

@@ -1,0 +1,1 @@
+"""Kafka Connect of a KafkaCluster: its workers, and how the operator reaches it."""
