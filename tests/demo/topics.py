@@ -3,10 +3,11 @@
 import time
 from collections.abc import Mapping, Sequence
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from demo.errors import DemoError
+from lab.groups import read_committed
 
 _TIMEOUT = 20.0
 
@@ -34,11 +35,8 @@ def _find(admin: AdminClient, names: Sequence[str]) -> list[str]:
 
 def is_group_at(group: str, topic: str, ends: Mapping[int, int], bootstrap: str) -> bool:
     """Whether a consumer group's offsets have reached the given ends of a topic's partitions."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
-    wanted = [TopicPartition(topic, partition) for partition in ends]
-    future = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)])[group]
     try:
-        found = {at.partition: at.offset for at in future.result(_TIMEOUT).topic_partitions}
+        found = read_committed(bootstrap, group, topic, ends)
     except KafkaException:
         return False
     return all(found.get(partition, -1) >= end for partition, end in ends.items())

@@ -18,6 +18,7 @@ from kappa_crds.conditions import find_condition
 from kappa_crds.lagpolicy import CONSISTENT, LAG_HEALTHY
 from kappa_crds.lagstate import LagState, Severity
 from lab.broker import Broker
+from lab.groups import read_committed
 from lab.network import NODE_IP
 from monitored.kubernetes import read_metrics
 
@@ -90,11 +91,7 @@ class Groups:
 
     def find_committed(self, group: str, topic: str) -> int:
         """Return the offset that a group has committed in a topic's only partition."""
-        consumer = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": group, "log_level": 0})
-        try:
-            return int(consumer.committed([TopicPartition(topic, 0)], timeout=10)[0].offset)
-        finally:
-            consumer.close()
+        return read_committed(self.broker.bootstrap, group, topic, (0,)).get(0, -1)
 
     def find_retention(self, topic: str) -> int:
         """Return the retention of a topic in seconds, as Kafka has it."""

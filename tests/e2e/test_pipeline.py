@@ -7,8 +7,6 @@ import json
 import re
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from e2e.counting import Counting
 from e2e.faults import KILL_JVM
@@ -16,6 +14,7 @@ from e2e.place import START_SECONDS
 from kappa_crds.pipeline_status import PipelineState, PipelineStatus, UpgradePhase
 from kappa_crds.upgrade import Handover, VerdictKind
 from lab import kafka
+from lab.groups import read_committed
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -47,14 +46,10 @@ def test_a_pipeline_from_manifests_is_ready_and_its_results_are_correct(counting
 def test_its_consumer_group_shows_how_far_it_is(counting: Counting) -> None:
     counting.check()
     group, topic = f"kappa.{counting.place.name}.counts", counting.ledger.source
-    admin = AdminClient({"bootstrap.servers": kafka.host_bootstrap()})
-    partitions = [TopicPartition(topic, number) for number in range(4)]
     wanted = counting.ledger.total
 
     def committed() -> int:
-        request = ConsumerGroupTopicPartitions(group, partitions)
-        found = admin.list_consumer_group_offsets([request])[group].result(20).topic_partitions or []
-        return sum(max(0, at.offset) for at in found)
+        return sum(read_committed(kafka.host_bootstrap(), group, topic, range(4)).values())
 
     counting.place.wait(lambda: committed() >= wanted, f"group {group} is at {wanted} records", 30)
 

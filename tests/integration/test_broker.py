@@ -5,6 +5,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lab.broker import Broker
+from lab.groups import read_committed
 from lab.records import read_one, send_one
 
 pytestmark = pytest.mark.clusterless
@@ -32,6 +33,7 @@ def test_a_test_broker_checks_passwords_and_keeps_its_data() -> None:
                 sasl_admin(broker, mechanism, "wrong").list_topics(timeout=2)
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result(20)
+        assert read_committed(broker.bootstrap, "new", "kept", (0,)) == {}, "the first group of a new broker"
         send_one(broker.bootstrap, "kept", b"before the crash")
         broker.kill()
         broker.start()

@@ -10,6 +10,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from lab.groups import read_committed
+
 
 @dataclass
 class Topics:
@@ -97,11 +99,7 @@ class Topics:
         return [json.loads(message.value() or b"") for message in self.read(topic)]
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
-        parts = [TopicPartition(topic, p) for p in self.ends(topic)]
-        found = {p.partition: p.offset for p in consumer.committed(parts, timeout=10)}
-        consumer.close()
-        return found
+        return read_committed(self.bootstrap, group, topic, self.ends(topic))
 
 
 def _rest(fields: dict[str, Any]) -> dict[str, Any]:
