@@ -36,6 +36,11 @@ def _unpack(file: Path, folder: Path) -> None:
         files.extractall(folder, filter="data")
 
 
+def fetch_debezium() -> Path:
+    """Return the folder with Debezium's connector for PostgreSQL, a plugin path."""
+    return fetch(_DEBEZIUM, _unpack)
+
+
 def _keep(file: Path, folder: Path) -> None:
     file.rename(folder / file.name)
 
@@ -83,7 +88,7 @@ class ConnectWorker:
     def _start(self) -> None:
         agent = fetch(_AGENT, _keep) / _AGENT.file
         options = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        worker = {**self._worker, "plugin.path": str(fetch(_DEBEZIUM, _unpack))}
+        worker = {**self._worker, "plugin.path": str(fetch_debezium())}
         files = [
             self._write("worker", worker),
             self._write("connector", {"name": self._name, **self._connector}),

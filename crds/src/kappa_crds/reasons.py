@@ -16,6 +16,7 @@ DOES = "Pipeline: what it does"
 FAILED = "Pipeline: why a driver failed"
 SAVEPOINT = "Savepoint"
 LAG = "LagPolicy"
+CDC = "CDCSource"
 
 
 class Reason(StrEnum):
@@ -200,4 +201,21 @@ class Reason(StrEnum):
     REMEDIATION_REFUSED = "RemediationRefused", LAG, "A remediation of a LagPolicy could not be applied; the message has the cause. It is retried after its `coolDown`."
     POLICIES_CONSISTENT = "PoliciesConsistent", LAG, "No other LagPolicy differs for the same groups; there is nothing to do."
     POLICIES_CONFLICT = "PoliciesConflict", LAG, "Another LagPolicy selects the same groups and conflicts with this one; change one of the two according to the message. Both are evaluated."
+
+    DATABASE_READY = "DatabaseReady", CDC, "The last check found nothing in the database that stops the connector; there is nothing to do."
+    DATABASE_CHECKING = "DatabaseChecking", CDC, "A pod checks the database; wait. If it lasts, check the Events of the pod."
+    DATABASE_NOT_READY = "DatabaseNotReady", CDC, "The connector would not start, or would lose changes; an administrator of the database runs the statement in the message. `kappa cdc check` lists all findings."
+    DATABASE_UNREACHABLE = "DatabaseUnreachable", CDC, "The database cannot be reached or refuses the log-in; the message has the cause. Correct host, port, Secret, network policies, or the server."
+    DATABASE_CHECK_FAILED = "DatabaseCheckFailed", CDC, "The pod that checks the database ended without a result, or could not be created; the message has details. It is retried."
+    CONNECTOR_STARTING = "ConnectorStarting", CDC, "The connector was created or restarted and its task is not running yet; wait."
+    CONNECTOR_RUNNING = "ConnectorRunning", CDC, "The connector reads the changes of the tables; there is nothing to do."
+    CONNECTOR_SNAPSHOTTING = "ConnectorSnapshotting", CDC, "The connector reads the rows that the tables have already, and their changes afterwards; wait."
+    CONNECTOR_PAUSED = "ConnectorPaused", CDC, "`spec.state` is Paused. The database keeps its log for the connector meanwhile; set it to Running to continue."
+    CONNECTOR_STOPPED = "ConnectorStopped", CDC, "`spec.state` is Stopped. The database keeps its log for the connector meanwhile; set it to Running to continue."
+    CONNECTOR_FAILED = "ConnectorFailed", CDC, "The connector or its task failed; the message has the cause and the time of the next restart. The log of the workers has details."
+    CONNECTOR_RESTARTED = "ConnectorRestarted", CDC, "Failed tasks were restarted after a back-off; there is nothing to do."
+    CONNECTOR_REFUSED = "ConnectorRefused", CDC, "Kafka Connect refuses the configuration of the connector; the message names the properties. The log of the workers has details."
+    CONNECTOR_MISSING = "ConnectorMissing", CDC, "Kafka Connect does not have the connector; it is created again."
+    CHANGES_LOST = "ChangesLost", CDC, "The database does not have the changes after the last one that was read any more, so the connector was stopped. Decide according to the message: change `spec.snapshot.request` for a new snapshot."
+    SNAPSHOT_REQUESTED = "SnapshotRequested", CDC, "The position of the connector was forgotten because of `spec.snapshot.request`; it takes a new snapshot. There is nothing to do."
     # fmt: on

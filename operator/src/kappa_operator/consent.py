@@ -27,6 +27,8 @@ TOPICS_ANNOTATION = f"{PREFIX}kafka-users-topics"
 REGISTRY, S3, WEBHOOK = "registry", "s3", "webhook"
 CONNECT = "connect"
 """The REST API of a Kafka Connect that others run."""
+DATABASE = "database"
+"""A log-in to a database whose changes are read."""
 _SEPARATORS = re.compile(r"[,\s]+")
 _LONGEST = 1000
 """Characters of an annotation that a message repeats."""

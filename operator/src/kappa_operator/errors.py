@@ -19,6 +19,11 @@ KappaError
 ├── NotAllowed                 the installation does not allow what a spec chooses
 ├── NameTaken                  an object of the expected name belongs to another owner
 ├── DriverUnreachable          a driver did not respond at its control port
+├── ConnectFailure             Kafka Connect refused or did not respond
+│   ├── ConnectUnreachable     no answer, 5xx, or an answer beyond a limit
+│   ├── ConnectBusy            409: its workers distribute connectors just now, or the connector exists already
+│   ├── ConnectorNotFound      404
+│   └── ConnectRefused         400, 403, 422: the request will never pass as it is
 ├── NoRolloutSlot              as many pipelines as allowed are being changed
 └── WebhookFailure             a webhook may not be called
 """
@@ -152,6 +157,32 @@ class DriverUnreachable(KappaError):
     """A driver did not respond its control port."""
 
     reason = Reason.DRIVER_UNRESPONSIVE
+
+
+class ConnectFailure(KappaError):
+    """Kafka Connect refused or did not respond. No message has text of its answer, which may have text of a database."""
+
+    reason = Reason.CONNECT_UNAVAILABLE
+
+
+class ConnectUnreachable(ConnectFailure):
+    """No answer, 5xx, or an answer beyond a limit."""
+
+
+class ConnectBusy(ConnectFailure):
+    """The workers distribute connectors just now, or a connector of that name exists already."""
+
+
+class ConnectorNotFound(ConnectFailure):
+    """The connector is not there."""
+
+    reason = Reason.CONNECTOR_MISSING
+
+
+class ConnectRefused(ConnectFailure):
+    """Kafka Connect will never take this request as it is."""
+
+    reason = Reason.CONNECTOR_REFUSED
 
 
 class WebhookFailure(KappaError):

@@ -12,12 +12,13 @@ from kappa_operator.cdc.rules import Request, check_database, describe_connect_d
 async def check_address(address: Address, request: Request) -> tuple[Finding, ...]:
     """Return the findings about a database; raise DatabaseProblem where its facts cannot be gathered."""
     try:
-        return check_database(await _gather(address, request), request)
+        return check_database(await gather_facts(address, request), request)
     except ConnectDenied:
         return (describe_connect_denied(address.user, address.database),)
 
 
-async def _gather(address: Address, request: Request) -> Facts:
+async def gather_facts(address: Address, request: Request) -> Facts:
+    """Return the facts of a database; raise DatabaseProblem."""
     if address.kind is DatabaseKind.POSTGRESQL:
         return await gather_postgresql(address, request.patterns, request.publication)
     return await gather_mysql(address, request.patterns)

@@ -28,12 +28,19 @@ class Connection:
 
 @dataclass(frozen=True)
 class Slot:
-    """A replication slot. `retained_bytes` is the WAL that it keeps on disk."""
+    """A replication slot. `retained_bytes` is the WAL that it keeps on disk, and `safe_bytes` what may still be written before it is lost.
+
+    `confirmed` is the LSN up to which its consumer has read, as a number; None for a slot of physical replication.
+    """
 
     name: str
     active: bool
     retained_bytes: int | None = None
     wal_status: str | None = None
+    safe_bytes: int | None = None
+    database: str | None = None
+    plugin: str | None = None
+    confirmed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -90,7 +97,10 @@ class PostgresTable:
 
 @dataclass(frozen=True)
 class PostgresFacts:
-    """A PostgreSQL server, as one user of one database sees it. `version` is `server_version_num`."""
+    """A PostgreSQL server, as one user of one database sees it. `version` is `server_version_num`.
+
+    `system` identifies the database system, and is empty where the user may not see it. `timeline` grows with each promotion of a standby.
+    """
 
     version: int
     user: str
@@ -102,6 +112,8 @@ class PostgresFacts:
     can_create: bool = False
     in_recovery: bool = False
     senders: int = 0
+    system: str = ""
+    timeline: int | None = None
     slots: tuple[Slot, ...] = ()
     publication: Publication | None = None
     tables: tuple[PostgresTable, ...] = ()

@@ -125,7 +125,10 @@ async def _read_details(
     cursor: _Cursor, version: int, patterns: tuple[TablePattern, ...], publication: str
 ) -> dict[str, Any]:
     slots = await _read(cursor, queries.SLOTS if version >= 130000 else queries.SLOTS_12)
+    (may,) = await _read(cursor, queries.MAY_IDENTIFY)
+    identity = [row._asdict() for row in await _read(cursor, queries.IDENTITY)] if may.allowed else []
     return {
+        **(identity[0] if identity else {}),
         "slots": tuple(Slot(**row._asdict()) for row in slots),
         "publication": await _read_publication(cursor, version, publication),
         "tables": await _read_tables(cursor, patterns),

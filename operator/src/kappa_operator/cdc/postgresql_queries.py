@@ -24,10 +24,20 @@ SERVER: Final[LiteralString] = """
 """
 _RETAINED: Final[LiteralString] = """
     SELECT slot_name AS name, active, pg_wal_lsn_diff(
-        CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, restart_lsn)::bigint AS retained_bytes
+        CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, restart_lsn)::bigint AS retained_bytes,
+        database, plugin, pg_wal_lsn_diff(confirmed_flush_lsn, '0/0')::bigint AS confirmed
 """
 SLOTS_12: Final[LiteralString] = _RETAINED + " FROM pg_replication_slots ORDER BY 1 LIMIT 1000"
-SLOTS: Final[LiteralString] = _RETAINED + ", wal_status FROM pg_replication_slots ORDER BY 1 LIMIT 1000"
+SLOTS: Final[LiteralString] = (
+    _RETAINED + ", wal_status, safe_wal_size AS safe_bytes FROM pg_replication_slots ORDER BY 1 LIMIT 1000"
+)
+IDENTITY: Final[LiteralString] = """
+    SELECT system_identifier::text AS system, timeline_id AS timeline FROM pg_control_system(), pg_control_checkpoint()
+"""
+MAY_IDENTIFY: Final[LiteralString] = """
+    SELECT has_function_privilege('pg_control_system()', 'EXECUTE')
+        AND has_function_privilege('pg_control_checkpoint()', 'EXECUTE') AS allowed
+"""
 PUBLICATION: Final[LiteralString] = """
     SELECT pg_has_role(pubowner, 'USAGE') AS owned, to_jsonb(pub) AS properties FROM pg_publication pub WHERE pubname = %s
 """

@@ -19,10 +19,10 @@ __all__ = ["Finding", "Request", "Severity", "check_database", "describe_connect
 def check_database(facts: Facts, request: Request) -> tuple[Finding, ...]:
     """Return all findings about a database, errors first."""
     if isinstance(facts, PostgresFacts) and facts.major < OLDEST:
-        found = [*check_server(facts)]
+        found = [*check_server(facts, request)]
     elif isinstance(facts, PostgresFacts):
         found = [
-            *check_server(facts),
+            *check_server(facts, request),
             *check_tables(facts, request),
             *check_publication(facts, request),
         ]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from kappa_operator.cdc.facts import PostgresFacts, Slot
 from kappa_operator.cdc.findings import Finding, Severity
 from kappa_operator.cdc.quoting import quote_postgresql, quote_postgresql_text
+from kappa_operator.cdc.rules.request import Request
 
 OLDEST, NEWEST = 12, 18
 """Major versions that Debezium 3.x supports."""
@@ -15,19 +16,23 @@ _STATUS_INTERVAL_MS = 10_000
 """How often Debezium confirms its position."""
 
 
-def check_server(facts: PostgresFacts) -> Iterator[Finding]:
+def check_server(facts: PostgresFacts, request: Request) -> Iterator[Finding]:
     """Yield what is wrong with the server and the user."""
+    own = next((each for each in facts.slots if each.name == request.slot), None)
     yield from _check_version(facts)
     if facts.major < OLDEST:
         return
     yield from _check_recovery(facts)
     yield from _check_wal_level(facts)
-    yield from _check_capacity(facts, "max_replication_slots", len(facts.slots), "replication slots")
-    yield from _check_capacity(facts, "max_wal_senders", facts.senders, "WAL senders")
+    if own is None:
+        yield from _check_capacity(facts, "max_replication_slots", len(facts.slots), "replication slots")
+    if own is None or not own.active:
+        yield from _check_capacity(facts, "max_wal_senders", facts.senders, "WAL senders")
     yield from _check_sender_timeout(facts)
     yield from _check_wal_limit(facts)
     for slot in facts.slots:
-        yield from _check_slot(slot)
+        if slot is not own:
+            yield from _check_slot(slot)
     yield from _check_replication(facts)
     yield from _check_failover(facts)
 

@@ -9,8 +9,12 @@ DAY = 86400
 
 @dataclass(frozen=True)
 class Request:
-    """The requested tables, the publication of PostgreSQL, and how long a connector may be stopped (seconds)."""
+    """The requested tables, the publication of PostgreSQL, and how long a connector may be stopped (seconds).
+
+    `slot` is the slot of the connector itself, where it has one already: it needs no other, and is not reported as one without consumer.
+    """
 
     patterns: tuple[TablePattern, ...]
     publication: str = "kappa"
     retention: int = 3 * DAY
+    slot: str = ""

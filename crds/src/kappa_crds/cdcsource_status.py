@@ -1,0 +1,92 @@
+"""The status of a `CDCSource`: what the operator saw of its connector and its database."""
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field
+
+from kappa_crds.model import Status
+from kappa_crds.resource import ResourceStatus
+from kappa_crds.savepoint_work import WorkState
+
+
+class DatabaseWork(Status):
+    """The last pod that worked in the database. Its number is recorded before the pod is created."""
+
+    number: Annotated[int, Field(ge=1)]
+    """Number of the pod."""
+    task: str = "Check"
+    """Check, or Drop at the deletion of the resource."""
+    state: WorkState = WorkState.RUNNING
+    """How far it is."""
+    fingerprint: str = ""
+    """Fingerprint of the settings and the versions of the Secrets that it was started with."""
+    at: datetime
+    """When it began."""
+
+
+class SlotStatus(Status):
+    """The replication slot at the last check, and what identifies it."""
+
+    name: str
+    """Name of the slot."""
+    system: str = ""
+    """Identifier of the database system; another one is another database cluster."""
+    timeline: int | None = None
+    """Timeline of the WAL; it grows with each promotion of a standby."""
+    confirmed: int | None = None
+    """Position (LSN, as a number) up to which the database has no changes for the connector any more."""
+    retained_bytes: int | None = None
+    """Bytes of WAL that the slot keeps on the disk of the database."""
+    safe_bytes: int | None = None
+    """Bytes that can still be written to the WAL before the slot is lost, where the database has a limit."""
+    retained: str | None = None
+    """The retained WAL in words, for people."""
+    wal_status: str | None = None
+    """State of that WAL, as PostgreSQL has it: reserved, extended, unreserved or lost."""
+
+
+class ConnectorRestarts(Status):
+    """Restarts of failed tasks."""
+
+    failures: int = 0
+    """Failures in a row."""
+    total: int = 0
+    """Restarts in the life of the resource."""
+    last: datetime | None = None
+    """When tasks were last restarted."""
+    next_attempt: datetime | None = None
+    """When failed tasks are restarted."""
+
+
+class CDCSourceStatus(ResourceStatus):
+    """What the operator saw of the source."""
+
+    cluster: str | None = None
+    """Name of the KafkaCluster."""
+    database: str | None = None
+    """The database, for people."""
+    connector: str | None = None
+    """Name of the connector in Kafka Connect."""
+    topic_prefix: str | None = None
+    """What the names of the topics begin with."""
+    tables: int | None = None
+    """Tables that were read at the last check."""
+    work: DatabaseWork | None = None
+    """The last pod that worked in the database."""
+    last_check: datetime | None = None
+    """When the last check of the database ended."""
+    owns_publication: bool | None = None
+    """Whether the connector may change its publication."""
+    slot: SlotStatus | None = None
+    """The replication slot at the last check."""
+    lost: str | None = None
+    """Why changes were lost; the connector is stopped until a new snapshot is requested."""
+    credentials: str | None = None
+    """Fingerprint of the versions of the Secrets that the connector was last started with."""
+    restarts: ConnectorRestarts = ConnectorRestarts()
+    """Restarts of failed tasks."""
+    snapshot_request: str | None = None
+    """The last spec.snapshot.request that was carried out."""
+    topics: tuple[str, ...] = ()
+    """Topics of the connector, read when the resource is deleted with them."""

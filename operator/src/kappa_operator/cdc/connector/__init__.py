@@ -1,0 +1,1 @@
+"""The configuration of Debezium's connectors, from the spec of a `CDCSource`. Nothing here does I/O."""
