@@ -1,6 +1,6 @@
 """The only way to the REST API of Kafka Connect.
 
-Whoever runs Kafka Connect may be a tenant, so nothing that it answers is trusted: see `kappa_operator.answers`. No redirect is followed, and
+A tenant may run Kafka Connect, so no answer is trusted: see `kappa_operator.answers`. No redirect is followed, and
 no message has text of an answer. Source of the protocol: Kafka's documentation, "Kafka Connect", section "REST API".
 """
 
