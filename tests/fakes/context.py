@@ -12,13 +12,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fakes.cluster import Body, FakeCluster
+from fakes.connect import FakeConnect
 from fakes.fuse import Fuse, Killed
 from fakes.kafka import FakeBroker, FakeKafka
 from fakes.permissions import PermittedCluster
 from fakes.samples import FakeSamples
 from kappa_crds import API_VERSION
 from kappa_crds.progress import DriverExit, Progress, SavepointProgress
-from kappa_operator.consent import KAFKA, PREFIX, REGISTRY, S3, WEBHOOK
+from kappa_operator.consent import CONNECT, KAFKA, PREFIX, REGISTRY, S3, WEBHOOK
 from kappa_operator.engine.actions import CallWebhook
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
@@ -185,6 +186,7 @@ class Operator:
         drivers: FakeDrivers | None = None,
         lag: FakeSamples | None = None,
         webhooks: FakeWebhooks | None = None,
+        connect: FakeConnect | None = None,
         clock: Clock | None = None,
         settings: Settings | None = None,
         remembers: bool = False,
@@ -198,12 +200,13 @@ class Operator:
         self.drivers = drivers or FakeDrivers()
         self.lag = lag or FakeSamples()
         self.webhooks = webhooks or FakeWebhooks(fuse=self.cluster.fuse)
+        self.connect = connect or FakeConnect()
         self.cache = ResourceCache(kinds, (settings or Settings()).get_limit)
         self.reads = RecentReads(lambda: self.clock().timestamp(), LONGEST if remembers else 0.0)
         self.context = OperatorContext(
             cluster=self.cluster, cache=self.cache, kafka=self.kafka, drivers=self.drivers,
             settings=settings or Settings(network_policies="{}", allow_clear_text=("*",)), now=self.clock, get_lag=self.lag.get,
-            webhooks=self.webhooks, reads=View(self.reads),
+            webhooks=self.webhooks, connect=self.connect, reads=View(self.reads),
         )  # fmt: skip
         for kind in kinds:
             for body in self.cluster.find(API_VERSION, kind):
@@ -224,20 +227,20 @@ class Operator:
         return Operator(
             self.context.kinds, cluster=self.cluster, brokers=self.brokers,
             drivers=self.drivers, lag=self.lag, clock=self.clock, webhooks=self.webhooks.die(),
-            settings=settings or self.context.settings,
+            connect=self.connect, settings=settings or self.context.settings,
             remembers=self.remembers, misses_pods=self.misses_pods,
         )  # fmt: skip
 
     def share(self) -> tuple[Any, ...]:
         """Return what is outside the process."""
-        return self.cluster, self.brokers, self.drivers, self.lag, self.clock, self.webhooks
+        return self.cluster, self.brokers, self.drivers, self.lag, self.clock, self.webhooks, self.connect
 
     def restart_on(self, outside: tuple[Any, ...]) -> "Operator":
         """Return a first life on a copy of what `share` returned."""
-        cluster, brokers, drivers, lag, clock, webhooks = outside
+        cluster, brokers, drivers, lag, clock, webhooks, connect = outside
         return Operator(
             self.context.kinds, cluster=cluster, brokers=brokers, drivers=drivers, lag=lag, clock=clock, webhooks=webhooks.die(),
-            settings=self.context.settings, remembers=self.remembers, misses_pods=self.misses_pods,
+            connect=connect, settings=self.context.settings, remembers=self.remembers, misses_pods=self.misses_pods,
         )  # fmt: skip
 
     async def reconcile(self, key: Key) -> Outcome:
@@ -293,7 +296,7 @@ def build_resource(kind: str, name: str, namespace: str = "shop", **spec: Any) -
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
 
 
-ALLOW_ALL = {f"{PREFIX}{use}": "*" for use in (KAFKA, REGISTRY, S3, WEBHOOK)}
+ALLOW_ALL = {f"{PREFIX}{use}": "*" for use in (KAFKA, REGISTRY, S3, WEBHOOK, CONNECT)}
 """Annotations of a Secret that allows every use, wherever it is sent."""
 
 

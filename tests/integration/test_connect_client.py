@@ -9,9 +9,8 @@ import pytest
 from kappa_crds.cdcsource import CDC_SOURCE
 from kappa_operator.cdc.connector.common import Source
 from kappa_operator.cdc.connector.postgresql import CLASS, build_postgresql
-from kappa_operator.connect.access import ConnectAccess
 from kappa_operator.connect.client import HttpConnect
-from kappa_operator.connect.model import ConnectorOffsets, ConnectorStatus, OffsetEntry
+from kappa_operator.connect.model import ConnectAccess, ConnectorOffsets, ConnectorStatus, OffsetEntry
 from kappa_operator.errors import ConnectBusy, ConnectorNotFound, ConnectRefused
 from lab.broker import Broker
 from lab.connect_cluster import ConnectCluster

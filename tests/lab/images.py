@@ -42,6 +42,16 @@ def _fetch_spark_jars() -> Path:
     return Path(folder.strip())
 
 
+def _fetch_connect() -> Path:
+    """Kafka Connect and its plugins, which the folder of the image fetches and checks."""
+    source = REPOSITORY / "connect"
+    locks = b"".join((source / name).read_bytes() for name in ("pom.xml", "jars.sha256", "plugins.sha256"))
+    target = CACHE / f"connect-{hashlib.sha256(locks).hexdigest()[:12]}"
+    with step("kafka connect", done="there"):
+        run([sys.executable, source / "fetch.py", target])
+    return target
+
+
 _WORKSPACE = ("pyproject.toml", "uv.lock", "requirements", "crds")
 IMAGES = (
     Image(
@@ -56,6 +66,13 @@ IMAGES = (
         "pipelines/Dockerfile",
         (*_WORKSPACE, "pipelines", "operator/pyproject.toml"),
         {"build/jars": _fetch_spark_jars},
+    ),
+    Image(
+        "connect",
+        "kappa/connect:dev",
+        "connect/Dockerfile",
+        ("connect", "monitoring/connect-jmx.yaml"),
+        {"build/connect": _fetch_connect},
     ),
     Image(
         "kafka",

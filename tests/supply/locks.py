@@ -130,6 +130,8 @@ def check_all(root: Path = REPOSITORY) -> list[str]:
             found += name_problems(name, check_checksums(read(name)))
         elif path.name == "go.mod":
             found += name_problems(name, check_go(read(name), read(str(path.with_name("go.sum")))))
-        elif path.name == "Makefile" or name.startswith((".ci/", "tests/lab/", "pipelines/entry")):
+        elif path.name == "Makefile" or name.startswith(
+            (".ci/", "tests/lab/", "pipelines/entry", "connect/")
+        ):
             found += name_problems(name, check_script(read(name)))
     return found

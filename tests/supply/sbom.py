@@ -25,7 +25,7 @@ from lab import buildah
 from lab.cluster import is_docker_there
 from lab.errors import LabError
 
-IMAGES = ("operator", "pipelines")
+IMAGES = ("operator", "pipelines", "connect")
 _FORMAT = "org.opencontainers.image.ref.name"
 _DPKG = "var/lib/dpkg/status"
 _WANTED = re.compile(rf"{_DPKG}|.*\.dist-info/METADATA|.*\.jar")

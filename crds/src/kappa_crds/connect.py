@@ -109,10 +109,12 @@ class ConnectStatus(Status):
     ready: Annotated[int | None, Field(ge=0)] = None
     """Workers that are ready; not known of an existing Connect."""
     workers: str | None = None
-    """Ready and declared workers, for people."""
+    """Ready and declared workers that the operator runs, for people."""
     version: str | None = None
     """Version of Kafka Connect."""
     plugins: tuple[str, ...] = ()
     """Classes of connectors that the workers have, each with its version, at most 64."""
+    topics: dict[str, str] = Field(default_factory=dict)
+    """Internal topics of the workers that the operator runs, with their ids in Kafka."""
     failure: str | None = None
     """Why Kafka Connect cannot be used."""

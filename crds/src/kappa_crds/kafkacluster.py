@@ -240,5 +240,12 @@ KAFKA_CLUSTER = Kind(
         PrinterColumn("Rate", ".status.lag.rate"),
         PrinterColumn("Connect", ".status.connect.workers"),
     ),
+    name_rules=(
+        Rule(
+            "!has(self.spec.connect) || !has(self.spec.connect.workers) || self.metadata.name.matches('^[a-z]([-a-z0-9]{0,42}[a-z0-9])?$')",
+            "metadata.name of a KafkaCluster with spec.connect.workers must start with a letter and hold at most 44 lower-case letters, digits and"
+            " '-', because a StatefulSet and Services are named after it",
+        ),
+    ),
     conditions=(CONNECT_READY,),
 )

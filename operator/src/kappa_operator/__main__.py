@@ -178,6 +178,7 @@ async def run(settings: Settings) -> None:
             await elector.release()
             await kafka.close()
             await webhooks.close()
+            await context.connect.close()
             await endpoints.close()
 
 

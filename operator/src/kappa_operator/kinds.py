@@ -13,6 +13,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.savepoint import SAVEPOINT, SAVEPOINT_FINALIZER
 from kappa_crds.statestore import STATE_STORE, STATE_STORE_FINALIZER
 from kappa_crds.topic import TOPIC, TOPIC_FINALIZER
+from kappa_operator.connect.names import CONNECT_LABEL
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.kinds import Body, KindEntry, OwnedPods, Reference, build_table
 from kappa_operator.engine.limits import Weight
@@ -50,6 +51,7 @@ KIND_TABLE = build_table(
             reference=Reference(
                 ("clusterRef",), Reason.CLUSTER_NOT_FOUND, Reason.CLUSTER_NOT_READY, Reason.CLUSTER_AMBIGUOUS
             ),
+            pods=OwnedPods(CONNECT_LABEL),
             on_deleted=release_if_unused,
             keeps_parsed=True,
         ),

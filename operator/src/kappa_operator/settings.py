@@ -25,6 +25,10 @@ class Settings:
     namespace_role: str = ""
     """The ClusterRole that a RoleBinding in a namespace gives the operator there; empty where it has its permissions in all that it watches."""
     runtime_image: str = "kappa/pipelines:dev"
+    connect_image: str = "kappa/connect:dev"
+    connect_java_options: str = ""
+    connect_hosts: tuple[str, ...] = ()
+    """Hosts of Kafka Connect of others that KafkaClusters may name: `host`, `host:port` or `*.domain`; none where empty."""
     image_pull_policy: str = "IfNotPresent"
     java_options: str = ""
     allowed_images: tuple[str, ...] = ("*",)

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager, suppress
 import aiohttp
 import pytest
 
-from kappa_operator.connect.access import ConnectAccess
 from kappa_operator.connect.client import LARGEST, HttpConnect
+from kappa_operator.connect.model import ConnectAccess
 from kappa_operator.errors import (
     ConnectBusy,
     ConnectFailure,

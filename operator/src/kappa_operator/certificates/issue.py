@@ -41,15 +41,15 @@ def create_authority(name: str, now: datetime) -> KeyPair:
     return _pair(builder.add_extension(usage, critical=True).sign(key, hashes.SHA256()), key)
 
 
-def issue(authority: KeyPair, hosts: Sequence[str], now: datetime) -> KeyPair:
-    """Return a certificate of a server for these hosts, signed by the authority."""
+def issue(authority: KeyPair, hosts: Sequence[str], now: datetime, *, for_clients: bool = False) -> KeyPair:
+    """Return a certificate of a server for these hosts, and of a client where that is wanted, signed by the authority."""
     signer = serialization.load_pem_private_key(authority.key.encode(), None)
     if not isinstance(signer, ec.EllipticCurvePrivateKey):
         raise ValueError("the authority has no key of ECDSA")
     issuer = x509.load_pem_x509_certificate(authority.certificate.encode())
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _begin(_name(hosts[0]), issuer.subject, key.public_key(), now, LIFE)
-    builder = _serve(builder, hosts).add_extension(
+    builder = _serve(builder, hosts, for_clients=for_clients).add_extension(
         x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
     )
     return _pair(builder.sign(signer, hashes.SHA256()), key)
@@ -132,9 +132,12 @@ def _begin(
     return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
 
 
-def _serve(builder: x509.CertificateBuilder, hosts: Sequence[str]) -> x509.CertificateBuilder:
+def _serve(
+    builder: x509.CertificateBuilder, hosts: Sequence[str], *, for_clients: bool = False
+) -> x509.CertificateBuilder:
     names = x509.SubjectAlternativeName([x509.DNSName(host) for host in hosts])
-    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+    clients = [ExtendedKeyUsageOID.CLIENT_AUTH] if for_clients else []
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, *clients])
     builder = builder.add_extension(names, critical=False).add_extension(usage, critical=False)
     return builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
 

@@ -34,20 +34,26 @@ class Certificates:
     serving: KeyPair
 
 
-def renew(stored: Certificates | None, hosts: Sequence[str], now: datetime) -> Certificates:
-    """Return the certificates to store now: the stored ones where they need no change, or where they are unreadable new ones."""
+def renew(
+    stored: Certificates | None, hosts: Sequence[str], now: datetime, *, for_clients: bool = False
+) -> Certificates:
+    """Return the certificates to store now: the stored ones where they need no change, or where they are unreadable new ones.
+
+    With `for_clients` the certificate that is served is also that of clients.
+    """
     try:
-        return _create(hosts, now) if stored is None else _renew(stored, hosts, now)
+        return _create(hosts, now, for_clients) if stored is None else _renew(stored, hosts, now, for_clients)
     except ValueError:
-        return _create(hosts, now)
+        return _create(hosts, now, for_clients)
 
 
-def _create(hosts: Sequence[str], now: datetime) -> Certificates:
+def _create(hosts: Sequence[str], now: datetime, for_clients: bool) -> Certificates:
     authority = create_authority(f"{hosts[0]} authority", now)
-    return Certificates(authority, authority.certificate, issue(authority, hosts, now))
+    serving = issue(authority, hosts, now, for_clients=for_clients)
+    return Certificates(authority, authority.certificate, serving)
 
 
-def _renew(stored: Certificates, hosts: Sequence[str], now: datetime) -> Certificates:
+def _renew(stored: Certificates, hosts: Sequence[str], now: datetime, for_clients: bool) -> Certificates:
     if not has_own_key(stored.authority) or stored.authority.certificate not in stored.bundle:
         raise ValueError("key, authority and bundle are not those of each other")
     if is_due(stored.authority.certificate, now):
@@ -58,7 +64,8 @@ def _renew(stored: Certificates, hosts: Sequence[str], now: datetime) -> Certifi
         return stored
     # Another version of the operator may serve with the same certificate, so its hosts stay.
     earlier = sorted(get_hosts(stored.serving.certificate) - set(hosts))
-    return replace(stored, serving=issue(stored.authority, (*hosts, *earlier), now))
+    serving = issue(stored.authority, (*hosts, *earlier), now, for_clients=for_clients)
+    return replace(stored, serving=serving)
 
 
 def _needs_another(stored: Certificates, hosts: Sequence[str], now: datetime) -> bool:

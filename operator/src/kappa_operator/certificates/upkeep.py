@@ -115,9 +115,9 @@ def build_trust(name: str, webhooks: Sequence[str], bundle: str) -> Body:
 
 def read_certificates(secret: Body) -> Certificates | None:
     """Return the certificates in a Secret; None where one is missing or no text."""
-    data = secret.get("data") or {}
+    data, keys = secret.get("data") or {}, (AUTHORITY, AUTHORITY_KEY, BUNDLE, CERTIFICATE, PRIVATE_KEY)
     try:
-        text = {key: base64.b64decode(value, validate=True).decode() for key, value in data.items()}
+        text = {key: base64.b64decode(data[key], validate=True).decode() for key in keys}
         return Certificates(
             authority=KeyPair(text[AUTHORITY], text[AUTHORITY_KEY]),
             bundle=text[BUNDLE],

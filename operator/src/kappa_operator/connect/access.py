@@ -1,32 +1,19 @@
 """From a KafkaCluster to the REST API of its Kafka Connect."""
 
-from dataclasses import dataclass, field
-
 from kappa_crds.conditions import find_condition
 from kappa_crds.connect import CONNECT_READY, ExistingConnect
 from kappa_crds.reasons import Reason
+from kappa_operator.certificates.upkeep import BUNDLE
+from kappa_operator.connect.model import ConnectAccess
+from kappa_operator.connect.names import KafkaClusterResource, build_url, name_rest_secret
 from kappa_operator.consent import CONNECT, Purpose, check_clear_text
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import ObjectRef
-from kappa_operator.errors import ReferenceProblem
-from kappa_operator.kafkacluster.decide import KafkaClusterResource
-from kappa_operator.secrets import read_secret
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectAccess:
-    """How the operator reaches the REST API of Kafka Connect. Certificates and the key are PEM texts.
-
-    `ca` None trusts the authorities of the image. `certificate` and `key` are for mutual TLS, `username` and `password` for basic
-    authentication.
-    """
-
-    url: str
-    ca: str | None
-    certificate: str | None
-    key: str | None = field(repr=False)
-    username: str | None = None
-    password: str | None = field(default=None, repr=False)
+from kappa_operator.engine.recent import SHORT
+from kappa_operator.errors import NotAllowed, ReferenceProblem
+from kappa_operator.hosts import Host
+from kappa_operator.secrets import read_own_key, read_secret
+from kappa_operator.tls import CERTIFICATE, PRIVATE_KEY
 
 
 async def resolve_connect(context: OperatorContext, cluster: KafkaClusterResource) -> ConnectAccess:
@@ -45,7 +32,7 @@ async def resolve_connect(context: OperatorContext, cluster: KafkaClusterResourc
 def _require_ready(cluster: KafkaClusterResource) -> None:
     """Raise ReferenceProblem unless Kafka Connect answered at the last check. Workers may be missing, as long as one answers."""
     status = cluster.status.connect
-    if status is not None and status.url is not None and status.failure is None:
+    if status is not None and status.url is not None and status.failure is None and status.ready != 0:
         return
     condition = find_condition(cluster.status.conditions, CONNECT_READY)
     why = "it has not been checked yet" if condition is None else f"{condition.reason}: {condition.message}"
@@ -54,12 +41,26 @@ def _require_ready(cluster: KafkaClusterResource) -> None:
 
 
 async def read_connect_access(context: OperatorContext, cluster: KafkaClusterResource) -> ConnectAccess:
-    """Return how to reach Kafka Connect, ready or not; raise ReferenceProblem or SecretProblem."""
-    connect = cluster.spec.connect
-    if connect is None or connect.existing is None:
-        message = "workers of Kafka Connect are not available yet"
-        raise ReferenceProblem(message, reason=Reason.CONNECT_NOT_READY, retryable=True)
-    return await _read_existing(context, cluster.metadata.namespace, connect.existing)
+    """Return how to reach Kafka Connect, ready or not; raise SecretProblem, or NotAllowed for a host that the installation does not allow."""
+    connect, namespace = cluster.spec.connect, cluster.metadata.namespace
+    if connect is not None and connect.existing is not None:
+        check_host(context, connect.existing)
+        return await _read_existing(context, namespace, connect.existing)
+    ref = ObjectRef("v1", "Secret", namespace, name_rest_secret(cluster))
+    found = [await read_own_key(context, ref, key, SHORT) for key in (BUNDLE, CERTIFICATE, PRIVATE_KEY)]
+    return ConnectAccess(build_url(cluster), *found)
+
+
+def check_host(context: OperatorContext, existing: ExistingConnect) -> None:
+    """Raise NotAllowed unless the installation allows the host: else an author of resources could have the operator call any server."""
+    try:
+        host = Host.of_url(existing.url)
+    except ValueError as error:
+        raise NotAllowed(f"spec.connect.existing.url: {error}") from None
+    if not host.is_in(context.settings.connect_hosts):
+        raise NotAllowed(
+            f"this installation does not allow Kafka Connect at {host}; add the host to the chart's connect.existingHosts"
+        )
 
 
 async def _read_existing(

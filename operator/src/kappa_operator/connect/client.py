@@ -16,9 +16,9 @@ import structlog
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from kappa_operator.answers import AnswerBudget, AnswerRefused, check_json, open_plain_session, read_body
-from kappa_operator.connect.access import ConnectAccess
 from kappa_operator.connect.model import (
     RUNNING,
+    ConnectAccess,
     ConnectInfo,
     ConnectorOffsets,
     ConnectorStatus,

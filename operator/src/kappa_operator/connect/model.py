@@ -1,5 +1,6 @@
-"""What Kafka Connect answers, as far as the operator uses it. Fields that it has besides are ignored."""
+"""How Kafka Connect is reached, and what it answers, as far as the operator uses it. Fields that it has besides are ignored."""
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -7,6 +8,22 @@ from pydantic import BaseModel, ConfigDict, Field
 RUNNING, PAUSED, STOPPED, FAILED = "RUNNING", "PAUSED", "STOPPED", "FAILED"
 """States of connectors and tasks. Others are UNASSIGNED, RESTARTING and DESTROYED."""
 _NAME = Field(max_length=512)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectAccess:
+    """How the operator reaches the REST API of Kafka Connect. Certificates and the key are PEM texts.
+
+    `ca` None trusts the authorities of the image. `certificate` and `key` are for mutual TLS, `username` and `password` for basic
+    authentication.
+    """
+
+    url: str
+    ca: str | None
+    certificate: str | None
+    key: str | None = field(repr=False)
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
 
 
 class _Answer(BaseModel):

@@ -84,6 +84,14 @@ class KeepControlSecret:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepConnectSecret:
+    """Create the Secret of the REST API of Kafka Connect, with a certificate for these hosts; in one that exists, renew what is due."""
+
+    manifest: Manifest
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteObject:
     """Delete just the object with this uid; one that is gone already is fine."""
 
@@ -257,7 +265,15 @@ class TakeSavepoint:
     location: str
 
 
-ObjectAction = ApplyObject | CreateObject | CreateToken | CreatePassword | KeepControlSecret | DeleteObject
+ObjectAction = (
+    ApplyObject
+    | CreateObject
+    | CreateToken
+    | CreatePassword
+    | KeepControlSecret
+    | KeepConnectSecret
+    | DeleteObject
+)
 DriverAction = StopDriver | ActivateDriver | TakeSavepoint
 UserAction = GrantPermissions | RevokePermissions | DeleteUser
 KafkaAction = CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic | SetQuota | UserAction
@@ -293,6 +309,8 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return f"create {ObjectRef.of(manifest)}"
         case KeepControlSecret(manifest, _):
             return f"keep token and certificate in {ObjectRef.of(manifest)}"
+        case KeepConnectSecret(manifest, _):
+            return f"keep the certificate of Kafka Connect in {ObjectRef.of(manifest)}"
         case DeleteObject(ref, _, why):
             return f"delete {ref}: {why}"
         case EmitEvent(reason, message, _):

@@ -14,6 +14,7 @@ from kappa_crds import API_VERSION
 from kappa_crds.conditions import ConditionType, find_condition
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource, ResourceStatus
+from kappa_operator.connect.certificates import keep_connect_secret
 from kappa_operator.consent import WEBHOOK, Purpose
 from kappa_operator.engine import actions as act
 from kappa_operator.engine.context import OperatorContext
@@ -103,6 +104,7 @@ async def _apply(context: OperatorContext, resource: AnyResource, action: act.Ac
             | act.CreateToken()
             | act.CreatePassword()
             | act.KeepControlSecret()
+            | act.KeepConnectSecret()
             | act.DeleteObject()
         ):
             await _change_object(context, action)
@@ -189,6 +191,8 @@ async def _change_object(context: OperatorContext, action: act.ObjectAction) -> 
             await _create(context, {**manifest, "data": data})
         case act.KeepControlSecret(manifest, host):
             await keep_control_secret(context, manifest, host)
+        case act.KeepConnectSecret(manifest, hosts):
+            await keep_connect_secret(context, manifest, hosts)
         case act.DeleteObject(ref, uid, _):
             await context.cluster.delete(ref, uid)
         case _:

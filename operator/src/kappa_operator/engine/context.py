@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
 
+from kappa_operator.connect.client import HttpConnect
 from kappa_operator.engine.cache import ResourceCache, get_version
 from kappa_operator.engine.cluster import ApiCluster, Body
 from kappa_operator.engine.keys import Key, ObjectRef
@@ -48,6 +49,7 @@ class OperatorContext:
     get_lag: Callable[[Key], ClusterSample | None] = lambda _cluster: None
     """Returns the last lag sample of a KafkaCluster; None before the first one of this leader."""
     webhooks: HttpWebhooks = field(default_factory=HttpWebhooks)
+    connect: HttpConnect = field(default_factory=HttpConnect)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     is_leading: Callable[[], bool] = lambda: True
     expect_event: Callable[[Key, int], None] = lambda _key, _version: None

@@ -6,7 +6,7 @@ Certificates are handed over as PEM texts, never as files. Source of the names: 
 from collections.abc import Mapping
 
 from kappa_crds.kafkacluster import KafkaClusterSpec, Tls, UserMechanism
-from kappa_operator.consent import KAFKA, KAFKA_USERS, Purpose
+from kappa_operator.consent import KAFKA, KAFKA_CONNECT, KAFKA_USERS, Purpose
 from kappa_operator.errors import SecretProblem
 from kappa_operator.kafka.model import KafkaAccess
 
@@ -40,7 +40,9 @@ def build_purpose(spec: KafkaClusterSpec, *uses: str) -> Purpose:
 def name_uses(spec: KafkaClusterSpec, secret: str, use: str) -> tuple[str, str]:
     """Return the uses that allow a Secret, the proposed one first: credentials that are not shared are proposed for one use only."""
     is_authority = spec.tls and spec.tls.ca_secret_ref and spec.tls.ca_secret_ref.name == secret
-    is_shared = is_authority or (spec.pipeline_credentials is None and spec.pipeline_users is None)
+    workers = None if spec.connect is None or use != KAFKA_CONNECT else spec.connect.workers
+    has_own = workers is not None and workers.credentials is not None
+    is_shared = is_authority or not (spec.pipeline_credentials or spec.pipeline_users or has_own)
     return (KAFKA, use) if is_shared else (use, KAFKA)
 
 

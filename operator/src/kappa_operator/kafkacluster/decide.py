@@ -5,11 +5,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from kappa_crds.conditions import merge_conditions
 from kappa_crds.kafkacluster import KafkaClusterSpec, KafkaClusterStatus, LagSampled, RefusedLogIn
 from kappa_crds.quantities import format_count, parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource, ResourceStatus
 from kappa_operator import backoff, intervals
+from kappa_operator.connect.decide import (
+    build_connect_condition,
+    build_connect_status,
+    is_settled,
+    keep_workers,
+    remove_workers,
+)
+from kappa_operator.connect.observed import ConnectObserved
 from kappa_operator.engine.actions import DeleteUser, Disconnect, Reconnect, RecordStatus
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.kinds import Step
@@ -42,6 +51,7 @@ class KafkaClusterObserved:
     waits: datetime | None = None
     has_client: bool = False
     orphans: tuple[str, ...] = ()
+    connect: ConnectObserved | None = None
     failures: tuple[Failure, ...] = ()
 
 
@@ -89,11 +99,22 @@ def reconnect(observed: KafkaClusterObserved, _now: datetime) -> Plan | None:
     return Plan((Reconnect(Key.of(observed.resource), observed.access),), requeue=True)
 
 
+def remove_connect(observed: KafkaClusterObserved, _now: datetime) -> Plan | None:
+    """Remove the workers of Kafka Connect that the spec does not declare any more."""
+    return remove_workers(observed.resource, observed.connect, observed.failures)
+
+
+def keep_connect(observed: KafkaClusterObserved, _now: datetime) -> Plan | None:
+    """Keep the workers of Kafka Connect as the spec declares them."""
+    return keep_workers(observed.resource, observed.connect, observed.failures)
+
+
 def report_connection(observed: KafkaClusterObserved, now: datetime) -> Plan:
     """Report what the check found, and check again: after `spec.checkInterval`, or sooner after a failure."""
     every = parse_duration(observed.resource.spec.check_interval)
     status = _build_status(observed, every, now)
-    return Plan(status=status, requeue_after=min(every, intervals.SOON) if observed.problem else every)
+    is_quiet = observed.problem is None and is_settled(observed.resource, observed.connect)
+    return Plan(status=status, requeue_after=every if is_quiet else min(every, intervals.SOON))
 
 
 KAFKA_CLUSTER_STEPS: tuple[Step[KafkaClusterObserved], ...] = (
@@ -102,6 +123,8 @@ KAFKA_CLUSTER_STEPS: tuple[Step[KafkaClusterObserved], ...] = (
     disconnect,
     reconnect,
     delete_orphans,
+    remove_connect,
+    keep_connect,
     report_connection,
 )
 
@@ -129,7 +152,10 @@ def _build_status(observed: KafkaClusterObserved, every: float, now: datetime) -
         }
         if fields["last_seen"] != status.last_seen or status.lag is None or not resource.spec.lag.enabled:
             fields["lag"] = _describe_sample(observed)
-    return update_status(resource, verdict, now, **fields)
+    fields["connect"] = build_connect_status(resource, observed.connect, observed.failures)
+    updated = update_status(resource, verdict, now, **fields)
+    own = build_connect_condition(resource, observed.connect, observed.failures, now)
+    return updated.replace(conditions=(*updated.conditions, *merge_conditions(status.conditions, own)))
 
 
 def _count_refusal(observed: KafkaClusterObserved, now: datetime) -> RefusedLogIn:

@@ -9,6 +9,7 @@ from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.pipeline_status import PipelineStatus
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource
+from kappa_operator.connect.observe import observe_connect
 from kappa_operator.engine.actions import Reconnect
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
@@ -34,7 +35,9 @@ async def observe_kafkacluster(
         return None
     observed = await _observe_connection(context, key, resource, failures)
     orphans = tuple(_find_orphans(context, resource))
-    return replace(observed, orphans=orphans, failures=failures)
+    brokers = None if observed.view is None else observed.view.brokers
+    found = None if observed.waits is not None else await observe_connect(context, resource, brokers)
+    return replace(observed, orphans=orphans, connect=found, failures=failures)
 
 
 def _find_orphans(context: OperatorContext, resource: KafkaClusterResource) -> Iterator[str]:
