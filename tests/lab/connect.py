@@ -1,9 +1,11 @@
 """A Kafka Connect worker for a test, with Debezium's connector for PostgreSQL, and with its metrics for Prometheus by the committed rules."""
 
+import json
 import shutil
 import subprocess
 import tarfile
 import tempfile
+import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -46,9 +48,18 @@ def _keep(file: Path, folder: Path) -> None:
 
 
 class ConnectWorker:
-    """A context manager: one worker, standing alone, with one connector. `metrics_port` is where Prometheus finds it."""
+    """A context manager: one worker, standing alone, with one connector. `metrics_port` is where Prometheus finds it.
 
-    def __init__(self, bootstrap: str, name: str, connector: Mapping[str, str]) -> None:
+    `worker` are further settings of the worker.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        name: str,
+        connector: Mapping[str, str],
+        worker: Mapping[str, str] | None = None,
+    ) -> None:
         self._rest, self.metrics_port = free_ports(2)
         self._name, self._connector = name, dict(connector)
         self._home = Path(tempfile.mkdtemp(prefix="kappa-connect-"))
@@ -61,6 +72,7 @@ class ConnectWorker:
             "value.converter": "org.apache.kafka.connect.json.JsonConverter",
             "offset.storage.file.filename": str(self._home / "offsets"),
             "plugin.discovery": "service_load",
+            **(worker or {}),
         }
 
     def __enter__(self) -> Self:
@@ -84,6 +96,19 @@ class ConnectWorker:
         self._process.wait()
         self._start()
         wait_until(self._serves, "the connector runs", seconds=90)
+
+    def pause(self, *, paused: bool) -> None:
+        """Pause or resume the connector, and wait until its task has done so."""
+        step, state = ("pause", "PAUSED") if paused else ("resume", "RUNNING")
+        url = f"http://127.0.0.1:{self._rest}/connectors/{self._name}"
+        request = urllib.request.Request(f"{url}/{step}", method="PUT")
+        urllib.request.urlopen(request, timeout=10).close()
+
+        def has_changed() -> bool:
+            with urllib.request.urlopen(f"{url}/status", timeout=10) as answer:
+                return all(task["state"] == state for task in json.load(answer)["tasks"])
+
+        wait_until(has_changed, f"the connector is {state}", seconds=60)
 
     def _start(self) -> None:
         agent = fetch(_AGENT, _keep) / _AGENT.file

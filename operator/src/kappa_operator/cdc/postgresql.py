@@ -51,44 +51,49 @@ async def gather_postgresql(
             async with await _connect(address) as connection:
                 return await _gather(connection, address, patterns, publication)
     except TimeoutError:
-        raise DatabaseUnreachable(f"{_name(address)}: no answer within {TOTAL_SECONDS} s") from None
+        raise DatabaseUnreachable(f"{name_address(address)}: no answer within {TOTAL_SECONDS} s") from None
     except psycopg.Error as error:
         raise DatabaseProblem(
-            f"{_name(address)}: a catalog query failed: SQLSTATE {error.sqlstate}"
+            f"{name_address(address)}: a catalog query failed: SQLSTATE {error.sqlstate}"
         ) from None
 
 
-def _name(address: Address) -> str:
+def name_address(address: Address) -> str:
+    """Return the address for messages."""
     return f"{address.host}:{address.port}/{address.database}"
 
 
 async def _connect(address: Address) -> psycopg.AsyncConnection[Any]:
-    mode = "verify-full" if address.ca_file else "require" if address.tls else "prefer"
     try:
-        return await psycopg.AsyncConnection.connect(
-            host=address.host,
-            port=address.port,
-            user=address.user,
-            dbname=address.database,
-            password=address.password,
-            connect_timeout=CONNECT_SECONDS,
-            application_name="kappa",
-            sslmode=mode,
-            sslrootcert=address.ca_file or None,
-        )
+        return await psycopg.AsyncConnection.connect(**build_options(address))
     except psycopg.Error as error:
         raise explain_refusal(address, str(error)) from None
+
+
+def build_options(address: Address) -> dict[str, Any]:
+    """Return the options of a connection."""
+    return {
+        "host": address.host,
+        "port": address.port,
+        "user": address.user,
+        "dbname": address.database,
+        "password": address.password,
+        "connect_timeout": CONNECT_SECONDS,
+        "application_name": "kappa",
+        "sslmode": "verify-full" if address.ca_file else "require" if address.tls else "prefer",
+        "sslrootcert": address.ca_file or None,
+    }
 
 
 def explain_refusal(address: Address, text: str) -> DatabaseProblem:
     """Return the error for a failed connection. The text of the server decides which, and is not repeated."""
     lowered = text.lower()
     if "permission denied for database" in lowered:
-        return ConnectDenied(f"{_name(address)}: user {address.user} lacks CONNECT")
+        return ConnectDenied(f"{name_address(address)}: user {address.user} lacks CONNECT")
     cause = next(
         (cause for part, cause in _CAUSES if part in lowered), "the server does not answer, or refused"
     )
-    return DatabaseUnreachable(f"{_name(address)}: {cause}")
+    return DatabaseUnreachable(f"{name_address(address)}: {cause}")
 
 
 async def _gather(

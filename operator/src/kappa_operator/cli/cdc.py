@@ -1,10 +1,6 @@
 """`kappa cdc`: databases as sources of change events."""
 
 import asyncio
-import os
-from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,13 +11,12 @@ from kappa_operator.cdc.errors import DatabaseProblem
 from kappa_operator.cdc.findings import Finding, is_ready
 from kappa_operator.cdc.patterns import TablePattern, parse_patterns
 from kappa_operator.cdc.rules import Request
+from kappa_operator.cli.cdc_options import CaFile, PasswordFile, PlainText, complete_address
+from kappa_operator.cli.cdc_reconcile import reconcile
 from kappa_operator.cli.cdc_view import build_view
 from kappa_operator.cli.errors import CommandError, CommandGroup, Exit
 from kappa_operator.cli.options import OutputFormat, parse_duration_option
 from kappa_operator.cli.output import Output, print_result
-
-_VARIABLES = {DatabaseKind.POSTGRESQL: "PGPASSWORD", DatabaseKind.MYSQL: "MYSQL_PWD"}
-_file_option = partial(typer.Option, metavar="FILE", exists=True, dir_okay=False, show_default=False)
 
 cdc = typer.Typer(
     cls=CommandGroup,
@@ -35,6 +30,9 @@ cdc = typer.Typer(
 @cdc.callback()
 def _cdc() -> None:
     """Databases as sources of change events."""
+
+
+cdc.command()(reconcile)
 
 
 @cdc.command()
@@ -66,22 +64,9 @@ def check(
         str,
         typer.Option(metavar="DURATION", help="How long the binary log must be kept (MySQL)."),
     ] = "3d",
-    password_file: Annotated[
-        Path | None,
-        _file_option(
-            help="File with the password. Otherwise it is read from the variable PGPASSWORD or MYSQL_PWD."
-        ),
-    ] = None,
-    ca_file: Annotated[
-        Path | None,
-        _file_option(
-            help="CA certificates in PEM. The certificate and the name of the server are verified with them."
-        ),
-    ] = None,
-    plain_text: Annotated[
-        bool,
-        typer.Option("--plain-text", help="Allow a connection without TLS to a host that is not loopback."),
-    ] = False,
+    password_file: PasswordFile = None,
+    ca_file: CaFile = None,
+    plain_text: PlainText = False,
     output: OutputFormat = Output.TABLE,
 ) -> None:
     """Check whether a database is ready for change data capture, and print the statements that fix what is not.
@@ -93,12 +78,7 @@ def check(
         request = _build_request(address, table or [], publication, retention)
     except ValueError as error:
         raise CommandError(str(error), Exit.USAGE) from None
-    address = replace(
-        address,
-        password=_read_password(address.kind, password_file),
-        tls=ca_file is not None or not (plain_text or address.is_loopback),
-        ca_file=str(ca_file or ""),
-    )
+    address = complete_address(address, password_file, ca_file, plain_text=plain_text)
     try:
         findings = asyncio.run(check_address(address, request))
     except DatabaseProblem as error:
@@ -114,15 +94,6 @@ def _build_request(address: Address, table: list[str], publication: str, retenti
         raise ValueError("the URL lacks a database: add it, or name tables with --table DATABASE.TABLE")
     patterns: tuple[TablePattern, ...] = parse_patterns(table, schema)
     return Request(patterns, publication, round(parse_duration_option(retention, "--retention")))
-
-
-def _read_password(kind: DatabaseKind, file: Path | None) -> str:
-    if file is None:
-        return os.environ.get(_VARIABLES[kind], "")
-    try:
-        return file.read_text().rstrip("\r\n")
-    except (OSError, UnicodeDecodeError):
-        raise CommandError(f"{file}: cannot be read as text", Exit.USAGE) from None
 
 
 def _print(address: Address, findings: tuple[Finding, ...], output: Output) -> None:

@@ -16,11 +16,11 @@ class Exit(IntEnum):
     USAGE = 2
     """Options or files cannot be used."""
     UNREACHABLE = 2
-    """`cdc check`: the database cannot be reached."""
+    """`cdc`: the database or Kafka cannot be reached."""
     UNHEALTHY = 3
     """`status`: a resource is unhealthy; `lag --fail-over`: lag is over the bound."""
     UNKNOWN = 4
-    """`status` and `lag --fail-over`: the answer is not known."""
+    """`status`, `lag --fail-over` and `cdc reconcile`: the answer is not known."""
 
 
 class CommandError(Exception):
