@@ -1,4 +1,4 @@
-"""`kappa cdc reconcile` with a real PostgreSQL, a real Debezium and a real broker, while writes go on."""
+"""`kappa cdc reconcile` with a real PostgreSQL, a real Debezium and a real broker, during writes."""
 
 import json
 import random

@@ -34,7 +34,9 @@ from laptop.commands import kappa
 from laptop.test_streams import SOURCES
 
 CORPUS: list[dict[str, str]] = yaml.safe_load(Path(__file__).with_name("hostile_sql.yaml").read_text())
-_OTHER_SQL = re.compile(r"test_sandbox\.py|(test_(?:cdc|connect)_\w+|lab/(?:postgres|mariadb)|recorded/debezium)\.py")
+_OTHER_SQL = re.compile(
+    r"test_sandbox\.py|(test_(?:cdc|connect)_\w+|lab/(?:postgres|mariadb)|recorded/debezium)\.py"
+)
 """Hostile SQL, and SQL of databases."""
 _EVENTS = {"from": "bids", "key": ["auction"], "time": "ts"}
 _STEPS = {"steps": "x y", "define": {"x": "price > 1"}, "measures": {"n": "count(*)"}, "within": "1h"}

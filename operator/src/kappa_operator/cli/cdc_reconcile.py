@@ -95,7 +95,7 @@ def reconcile(
 ) -> None:  # fmt: skip
     """Prove that a table and the topic of its change events are equal, row for row, at one position of the database's log.
 
-    Writes go on meanwhile. Nothing is written without --repair. Exit code 0: equal; 1: rows differ; 2: the database or Kafka cannot be
+    Nothing is written without --repair. Exit code 0: equal; 1: rows differ; 2: the database or Kafka cannot be
     reached, or the table cannot be compared; 4: some rows could not be decided.
     """
     try:
