@@ -104,6 +104,7 @@ async def install_crds(folder: Path, url: str) -> list[str | Path]:
     kubectl: list[str | Path] = [program("kubectl"), f"--kubeconfig={kubeconfig}"]
     await wait_for_api(url)
     run([*kubectl, "apply", "--server-side", f"--filename={REPOSITORY / 'crds' / 'generated'}"])
+    run([*kubectl, "wait", "--for=condition=Established", "crd", "--all"])
     return kubectl
 
 
