@@ -1,5 +1,6 @@
 """The status of a running pipeline is written on news, and its figures twice a minute."""
 
+from collections import Counter
 from datetime import timedelta
 from typing import Any
 
@@ -115,12 +116,14 @@ def test_the_more_drivers_there_are_the_less_often_each_is_polled(
         assert plan.requeue_after == seconds
 
 
-def test_drivers_that_were_polled_at_once_are_polled_one_after_another_from_then_on() -> None:
+def test_drivers_that_were_polled_at_once_are_polled_in_small_groups_from_then_on() -> None:
+    interval = IDLE.get_interval(1000)
     waits = [IDLE.get_wait(1000, f"shop/p{number}", NOW) for number in range(1000)]
-    times = sorted(wait % IDLE.get_interval(1000) for wait in waits)
-    busiest = max(sum(start <= each < start + 1.0 for each in times) for start in times)
-    assert busiest <= 2.5 * IDLE.rate
+    groups = Counter(round((NOW.timestamp() + wait) / IDLE.together, 3) for wait in waits)
+    assert all(moment.is_integer() for moment in groups)
+    assert max(groups.values()) <= 2 * IDLE.rate * IDLE.together
+    assert len(groups) >= interval / IDLE.together
     for number, wait in enumerate(waits):
         then = NOW + timedelta(seconds=wait)
         again = IDLE.get_wait(1000, f"shop/p{number}", then)
-        assert again == pytest.approx(IDLE.get_interval(1000), abs=0.01)
+        assert again == pytest.approx(interval, abs=IDLE.together)
