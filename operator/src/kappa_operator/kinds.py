@@ -98,6 +98,7 @@ KIND_TABLE = build_table(
             on_deleted=forget_pipeline,
             weights=(Weight("executors", count_executors),),
             excerpt=lambda body: (convert("Pipeline", body).get("status") or {}).get("upgrade") or {},
+            keeps_parsed=True,
         ),
         KindEntry(
             SAVEPOINT,

@@ -22,6 +22,7 @@ from kappa_operator.lag.model import ClusterSample
 from kappa_operator.lagpolicy.webhooks import HttpWebhooks
 from kappa_operator.pipeline.drivers import HttpDrivers
 from kappa_operator.pipeline.progress_cache import ProgressCache
+from kappa_operator.pipeline.revision import BuiltRevision
 from kappa_operator.pipeline.rollout import RolloutLimiter
 from kappa_operator.settings import Settings
 
@@ -56,6 +57,8 @@ class OperatorContext:
     histories: LagMemory = field(default_factory=LagMemory)
     progress: ProgressCache = field(default_factory=ProgressCache)
     rollouts: RolloutLimiter = field(default_factory=RolloutLimiter)
+    revisions: dict[Key, BuiltRevision] = field(default_factory=dict)
+    """The revision of each pipeline that was built last."""
     watch_pods: WatchPods = _watch_all
     """Starts or stops to watch the pods of a namespace."""
     reads: View = field(default_factory=lambda: View(RecentReads()))

@@ -87,7 +87,7 @@ class KindEntry(Generic[ObservedT]):
     weights: tuple[Weight, ...] = ()
     """What its specs request of something that is limited."""
     keeps_parsed: bool = False
-    """Whether the cache keeps resources parsed: a kind that is few, and that each of many others names."""
+    """Whether the cache keeps resources parsed, some 20 KB each: a kind that is read often, and is few beside Topics."""
 
     @property
     def name(self) -> str:

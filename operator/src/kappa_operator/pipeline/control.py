@@ -3,6 +3,7 @@
 import base64
 import binascii
 import secrets
+from functools import partial
 
 from kappa_crds import FIELD_MANAGER
 from kappa_operator.certificates.issue import KeyPair, create_self_signed, needs_renewal
@@ -12,7 +13,7 @@ from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.ownership import require_own
 from kappa_operator.errors import AlreadyExists
 from kappa_operator.pipeline.drivers import ControlAccess
-from kappa_operator.secrets import read_own_key
+from kappa_operator.secrets import decode, read_own
 from kappa_operator.tls import CERTIFICATE, PRIVATE_KEY
 
 TOKEN, PREVIOUS = "token", "previous.crt"
@@ -21,10 +22,19 @@ TOKEN, PREVIOUS = "token", "previous.crt"
 
 async def read_control(context: OperatorContext, ref: ObjectRef, age: float = 0.0) -> ControlAccess:
     """Return how to call drivers of a pipeline, as it was at most `age` seconds ago; raise SecretProblem."""
-    token = await read_own_key(context, ref, TOKEN, age)
-    data = ((await context.read_recent(ref, max(age, 1.0))) or {}).get("data") or {}
-    known = (_decode(data.get(key)) for key in (CERTIFICATE, PREVIOUS))
-    return ControlAccess(token, tuple(each for each in known if each))
+    return await context.reads.read((ref, TOKEN), age, partial(_read_access, context, ref))
+
+
+def forget_control(context: OperatorContext, ref: ObjectRef) -> None:
+    """Read the Secret the next time: it may have changed."""
+    context.reads.drop((ref, TOKEN))
+
+
+async def _read_access(context: OperatorContext, ref: ObjectRef) -> ControlAccess:
+    """Return what the operator needs of the Secret. Its private key, which only the driver needs, is not remembered."""
+    body = await read_own(context, ref)
+    known = (_decode((body.get("data") or {}).get(key)) for key in (CERTIFICATE, PREVIOUS))
+    return ControlAccess(decode(ref.name, TOKEN, body), tuple(each for each in known if each))
 
 
 async def keep_control_secret(context: OperatorContext, manifest: Body, host: str) -> None:
@@ -42,7 +52,7 @@ async def keep_control_secret(context: OperatorContext, manifest: Body, host: st
     data = {PREVIOUS: known, **_encode(create_self_signed(host, now))}
     version = {"resourceVersion": body["metadata"]["resourceVersion"]}
     await context.cluster.merge(ref, {"metadata": version, "data": data}, FIELD_MANAGER)
-    context.reads.drop(ref)
+    forget_control(context, ref)
 
 
 def create_token() -> str:

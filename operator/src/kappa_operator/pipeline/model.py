@@ -27,6 +27,7 @@ from kappa_operator.pipeline.driver import DriverPod
 from kappa_operator.pipeline.objects import EXECUTOR_ROLE, PIPELINE_LABEL, PipelineResource
 from kappa_operator.pipeline.progress_cache import Samples
 from kappa_operator.pipeline.revision import (
+    BuiltRevision,
     Dependencies,
     Images,
     Place,
@@ -62,7 +63,7 @@ class PipelineObserved:
     whether a change may start beside those of other pipelines. `refused`: a scheduled Savepoint could not be created or deleted.
     `drivers` is the number of drivers that are polled. `certificate` is that of the control port while a driver reports.
     `user` is that of the pipeline in Kafka, where it has one of its own, and `unused_users` are others that the status has.
-    `refused_drop`: a permission or a user that is not needed could not be removed.
+    `refused_drop`: a permission or a user that is not needed could not be removed. `known` is the revision that was built last.
     """
 
     resource: PipelineResource
@@ -86,6 +87,7 @@ class PipelineObserved:
     unused_users: tuple[UnusedUser, ...] = ()
     refused_drop: bool = False
     failures: tuple[Failure, ...] = ()
+    known: BuiltRevision | None = None
 
     @property
     def status(self) -> PipelineStatus:
@@ -117,11 +119,19 @@ class PipelineObserved:
         return isinstance(self.dependencies, Verdict) and self.dependencies.reason is Reason.PYTHON_FORBIDDEN
 
     @cached_property
-    def requested(self) -> Revision | None:
-        """Return the revision of the spec in the present checkpoint; None where a dependency is missing."""
+    def built(self) -> BuiltRevision | None:
+        """Return the revision of the spec in the present checkpoint with its inputs; None where a dependency is missing."""
         if isinstance(self.dependencies, Verdict):
             return None
-        return build_revision(self.resource, self.dependencies, self.images)
+        inputs = self.resource, self.dependencies, self.images
+        if self.known is not None and self.known.inputs == inputs:
+            return self.known
+        return BuiltRevision(inputs, build_revision(*inputs))
+
+    @property
+    def requested(self) -> Revision | None:
+        """Return the revision of the spec in the present checkpoint; None where a dependency is missing."""
+        return None if self.built is None else self.built.revision
 
     @cached_property
     def wanted(self) -> Revision | None:
@@ -141,6 +151,8 @@ class PipelineObserved:
     @cached_property
     def wanted_name(self) -> str | None:
         """Return the name of the revision that should run, which is a hash; None without one."""
+        if self.built is not None and self.wanted is self.built.revision:
+            return self.built.name
         return None if self.wanted is None else self.wanted.name
 
 

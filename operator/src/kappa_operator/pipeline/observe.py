@@ -26,7 +26,7 @@ from kappa_operator.engine.plan import Failure, Verdict
 from kappa_operator.engine.recent import LONGEST, SHORT
 from kappa_operator.engine.references import find_users
 from kappa_operator.errors import DriverUnreachable, SecretProblem
-from kappa_operator.pipeline.control import read_control
+from kappa_operator.pipeline.control import forget_control, read_control
 from kappa_operator.pipeline.dependencies import observe_dependencies
 from kappa_operator.pipeline.driver import DriverPod
 from kappa_operator.pipeline.model import KeptRevision, PipelineObserved
@@ -66,8 +66,9 @@ def build_images(settings: Settings) -> Images:
 
 
 def forget_pipeline(context: OperatorContext, key: Key) -> None:
-    """Forget the samples of a pipeline that is gone."""
+    """Forget the samples and the revision of a pipeline that is gone."""
     context.progress.forget(key)
+    context.revisions.pop(key, None)
 
 
 async def observe_pipeline(
@@ -116,11 +117,16 @@ async def observe_pipeline(
         unused_users=await observe_unused(context, resource, found, failures),
         refused_drop=any(isinstance(failure.action, DROPS) for failure in failures),
         drivers=len(context.progress),
+        known=context.revisions.get(key),
     )
+    if observed.built is not None:
+        context.revisions[key] = observed.built
     if not would_start(observed):
         return observed
     most, upgrades = settings.concurrent_changes, cache.list_excerpts("Pipeline")
-    return replace(observed, has_slot=context.rollouts.has_slot(key, upgrades, most, context.now()))
+    return replace(
+        observed, known=observed.built, has_slot=context.rollouts.has_slot(key, upgrades, most, context.now())
+    )
 
 
 def _record(
@@ -158,15 +164,16 @@ def _is_confirmed(resource: PipelineResource, pods: tuple[DriverPod, ...], progr
 async def observe_drivers(
     context: OperatorContext, resource: PipelineResource, age: float = 0.0
 ) -> tuple[DriverPod, ...]:
-    """Return all driver pods of the pipeline as of at most `age` seconds ago, oldest generation first.
+    """Return all driver pods of the pipeline as of at most `age` seconds ago, oldest generation first."""
+    key = Key.of(resource)
+    return await context.reads.read(key, age, partial(_list_drivers, context, key))
 
-    Labels are not enough: a driver has a Pipeline of this name as its controller, this one or one that was deleted a moment ago.
-    """
-    namespace, name = resource.metadata.namespace, resource.metadata.name
-    labels = {PIPELINE_LABEL: name, **DRIVER_ROLE}
-    read = partial(context.cluster.list_objects, "v1", "Pod", namespace, labels)
-    bodies = await context.reads.read(Key("Pipeline", namespace, name), age, read)
-    own = [body for body in bodies if is_controlled(body, "Pipeline", name)]
+
+async def _list_drivers(context: OperatorContext, pipeline: Key) -> tuple[DriverPod, ...]:
+    """Return the pods now. Labels are not enough: a driver has a Pipeline of this name as its controller, this one or one that was deleted a moment ago."""
+    labels = {PIPELINE_LABEL: pipeline.name, **DRIVER_ROLE}
+    bodies = await context.cluster.list_objects("v1", "Pod", pipeline.namespace, labels)
+    own = [body for body in bodies if is_controlled(body, "Pipeline", pipeline.name)]
     return tuple(sorted(map(parse_driver, own), key=lambda pod: pod.generation))
 
 
@@ -189,7 +196,7 @@ async def observe_progress(
         access = await read_control(context, ref, LONGEST)
         return await context.drivers.fetch_progress(pod.address, access, namespace=ref.namespace)
     except (DriverUnreachable, SecretProblem):
-        context.reads.drop(ref)  # it may be another one now
+        forget_control(context, ref)  # it may be another one now
         return None
 
 

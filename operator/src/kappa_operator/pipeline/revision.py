@@ -6,6 +6,7 @@ Pure and stable: the same input gives the same revision, so a resync never resta
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.pipeline import PipelineSpec
@@ -99,6 +100,19 @@ class Images:
     """The user of pods, and the template of the installation."""
     encrypt_local_data: bool = False
     """Whether all pipelines encrypt what Spark writes to local disks."""
+
+
+@dataclass(frozen=True)
+class BuiltRevision:
+    """A revision, and all that it was built from: equal inputs give an equal revision."""
+
+    inputs: tuple[PipelineResource, Dependencies, Images]
+    revision: Revision
+
+    @cached_property
+    def name(self) -> str:
+        """Return the name of the revision, which is a hash."""
+        return self.revision.name
 
 
 def build_mounts(dependencies: Dependencies) -> Mounts:

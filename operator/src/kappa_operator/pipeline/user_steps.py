@@ -59,12 +59,12 @@ def drop_users(observed: PipelineObserved, _now: datetime) -> Plan | None:
 
 def is_settled(observed: PipelineObserved) -> bool:
     """Return whether the only driver runs just the revision of the spec, and no other one may follow it."""
-    alive, progress, requested = observed.alive, observed.progress, observed.requested
-    if alive is None or progress is None or requested is None or is_changing(observed.status):
+    alive, progress, built = observed.alive, observed.progress, observed.built
+    if alive is None or progress is None or built is None or is_changing(observed.status):
         return False
     others = [pod for pod in observed.pods if pod is not alive and not pod.finished]
     is_running = progress.state is DriverState.RUNNING and progress.generation == alive.generation
-    return is_running and not others and alive.revision == requested.name
+    return is_running and not others and alive.revision == built.name
 
 
 def _revoke(observed: PipelineObserved) -> Plan | None:
