@@ -23,7 +23,7 @@ async def read_secret(
 ) -> dict[str, str]:
     """Return these keys of a Secret as text, as they were at most `age` seconds ago; raise SecretProblem, also where it may not be used."""
     check_clear_text(purpose, context.settings)
-    body = _require(ref, await context.read_recent(ref, age))
+    body = await _read(context, ref, age)
     try:
         check_consent(body, purpose, context.settings)
         return _decode_all(ref.name, keys, body)
@@ -34,7 +34,7 @@ async def read_secret(
 
 async def read_webhook_url(context: OperatorContext, ref: ObjectRef, key: str) -> str:
     """Return the address of a webhook in a Secret, which allows its use for the host in it; raise SecretProblem, which does not show it."""
-    url = decode(ref.name, key, await read_own(context, ref)).strip()
+    url = (await read_own_key(context, ref, key)).strip()
     if not is_webhook_url(url):
         raise SecretProblem.incomplete(
             ref.name, key, "is not an http or https address without user and password"
@@ -53,9 +53,14 @@ def decode(name: str, key: str, body: Body) -> str:
     return _decode(name, key, body.get("data") or {})
 
 
-async def read_own(context: OperatorContext, ref: ObjectRef) -> Body:
-    """Return a Secret that the operator created, as it is now; raise SecretProblem."""
-    return _require(ref, await context.cluster.get(ref))
+async def read_own_key(context: OperatorContext, ref: ObjectRef, key: str, age: float = 0.0) -> str:
+    """Return one value of a Secret that the operator created, as it was at most `age` seconds ago; raise SecretProblem."""
+    body = await _read(context, ref, age)
+    try:
+        return _decode_all(ref.name, (key,), body)[key]
+    except SecretProblem:
+        context.reads.drop(ref)
+        raise
 
 
 def encode(text: str) -> str:
@@ -63,7 +68,8 @@ def encode(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def _require(ref: ObjectRef, body: Body | None) -> Body:
+async def _read(context: OperatorContext, ref: ObjectRef, age: float) -> Body:
+    body = await context.read_recent(ref, age)
     if body is None:
         raise SecretProblem(f'Secret "{ref.name}" not found in namespace "{ref.namespace}"; create it')
     return body

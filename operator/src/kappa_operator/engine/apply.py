@@ -26,7 +26,7 @@ from kappa_operator.errors import AlreadyExists, KappaError, NoRolloutSlot
 from kappa_operator.lag.memory import Remembered
 from kappa_operator.pipeline.control import create_token, keep_control_secret, read_control
 from kappa_operator.pipeline.drivers import ControlAccess
-from kappa_operator.secrets import decode, encode, read_own, read_secret, read_webhook_url
+from kappa_operator.secrets import encode, read_own_key, read_secret, read_webhook_url
 
 log = structlog.get_logger(__name__)
 
@@ -140,7 +140,7 @@ async def _apply(context: OperatorContext, resource: AnyResource, action: act.Ac
 
 async def _change_kafka(context: OperatorContext, action: act.KafkaAction | act.PutUser) -> None:
     if isinstance(action, act.PutUser):
-        password = decode(action.secret.name, "password", await read_own(context, action.secret))
+        password = await read_own_key(context, action.secret, "password")
         await context.kafka.put_user(action.cluster, action.user, action.mechanism, password)
         return
     await context.kafka.apply(action)

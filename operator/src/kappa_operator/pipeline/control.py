@@ -13,7 +13,7 @@ from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.ownership import require_own
 from kappa_operator.errors import AlreadyExists
 from kappa_operator.pipeline.drivers import ControlAccess
-from kappa_operator.secrets import decode, read_own
+from kappa_operator.secrets import decode
 from kappa_operator.tls import CERTIFICATE, PRIVATE_KEY
 
 TOKEN, PREVIOUS = "token", "previous.crt"
@@ -32,7 +32,7 @@ def forget_control(context: OperatorContext, ref: ObjectRef) -> None:
 
 async def _read_access(context: OperatorContext, ref: ObjectRef) -> ControlAccess:
     """Return what the operator needs of the Secret. Its private key, which only the driver needs, is not remembered."""
-    body = await read_own(context, ref)
+    body = await context.cluster.get(ref) or {}
     known = (_decode((body.get("data") or {}).get(key)) for key in (CERTIFICATE, PREVIOUS))
     return ControlAccess(decode(ref.name, TOKEN, body), tuple(each for each in known if each))
 
