@@ -15,7 +15,7 @@ _SESSION = uuid.uuid4().hex[:6]
 PURPOSES = (
     *("count", "guarded", "refused", "served", "sources", "redeploy", "bucket", "ledger"),
     *("lag", "groups", "acts", "fleet", "outside", "stranger", "closed", "stolen"),
-    *("canary", "any-user"),
+    *("canary", "any-user", "connect"),
 )
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=128m"
 """A JVM that lives for a minute or two takes more time to compile well than that saves."""
@@ -65,6 +65,7 @@ def change_values(values: Mapping[str, object]) -> None:
             "pipelines.javaOptions": JAVA_OPTIONS,
             "pipelines.allowedVolumes": ["emptyDir", "configMap", "downwardAPI", "projected", "secret"],
             "pipelines.allowedVariableSources": ["configMapKeyRef", "fieldRef", "secretKeyRef"],
+            "connect.javaOptions": f"{JAVA_OPTIONS} -XX:+UseSerialGC",
             "operator.webhookHosts": [NODE_IP],
             "secrets.allowClearText": [NODE_IP],
             "networkPolicies.podCidrs": [POD_CIDR],

@@ -95,6 +95,10 @@ EXCEPTIONS = {
         NAMESPACE_ROLE,
         Permission("", "configmaps", "delete"),
     ): "revisions that no run needs any more are deleted: tests/unit/control/test_upgrade_plan.py",
+    (
+        NAMESPACE_ROLE,
+        Permission("policy", "poddisruptionbudgets", "patch"),
+    ): "a budget that a person changed is reverted: tests/unit/control/test_connect_workers.py",
     **{
         (
             NAMESPACE_ROLE,

@@ -37,7 +37,11 @@ def run_pods(operator: Operator, ready: int | None = None, **status: Any) -> Non
     for number in range(wanted):
         is_ready = number < (wanted if ready is None else ready)
         condition = {"type": "Ready", "status": "True" if is_ready else "False"}
-        metadata = {"name": f"main-connect-{number}", "namespace": "shop", "labels": {CONNECT_LABEL: "main"}}
+        owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": WORKERS.name, "controller": True}
+        metadata = {
+            "name": f"main-connect-{number}", "namespace": "shop", "labels": {CONNECT_LABEL: "main"},
+            "ownerReferences": [{**owner, "uid": (stateful_set or {})["metadata"]["uid"]}],
+        }  # fmt: skip
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}}
         operator.cluster.put(body)
         more = {} if is_ready else status

@@ -169,6 +169,17 @@ async def test_replicas_follow_the_spec_also_where_a_person_changed_them() -> No
     assert (operator.cluster.read(WORKERS) or {})["spec"]["replicas"] == 1
 
 
+async def test_a_budget_that_a_person_replaced_is_reverted() -> None:
+    operator = await settle(start())
+    budget = ObjectRef("policy/v1", "PodDisruptionBudget", "shop", "main-connect")
+    before = operator.cluster.read(budget) or {}
+    changed = {"annotations": {"kappa-platform.io/content": "mine"}}
+    operator.cluster.patch(budget, metadata=changed, spec={"maxUnavailable": 5})
+    operator.clock.advance(60)
+    await settle(operator)
+    assert (operator.cluster.read(budget) or {})["spec"] == before["spec"]
+
+
 async def test_the_template_of_workers_changes_with_what_they_read_when_they_start_and_with_nothing_else() -> (
     None
 ):

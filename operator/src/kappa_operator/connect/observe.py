@@ -23,6 +23,7 @@ from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.network import read_network
+from kappa_operator.engine.ownership import find_controller
 from kappa_operator.engine.recent import MINUTE, SHORT
 from kappa_operator.errors import ConnectFailure, KafkaFailure, KappaError, NotAllowed, SecretProblem
 from kappa_operator.kafka.config import build_access, build_purpose, find_secret_keys, name_uses
@@ -146,9 +147,11 @@ async def _read_contents(
 
 
 async def _read_pods(context: OperatorContext, resource: KafkaClusterResource) -> tuple[WorkerPod, ...]:
+    """Return the pods of the StatefulSet that are not being deleted. Others may have the label, too."""
     namespace, labels = resource.metadata.namespace, {CONNECT_LABEL: resource.metadata.name}
     bodies = await context.cluster.list_objects("v1", "Pod", namespace, labels)
-    return tuple(parse_pod(body) for body in bodies if "deletionTimestamp" not in body["metadata"])
+    own = (body for body in bodies if find_controller(body).get("name") == name_workers(resource))
+    return tuple(parse_pod(body) for body in own if "deletionTimestamp" not in body["metadata"])
 
 
 def parse_pod(body: Body) -> WorkerPod:

@@ -1,0 +1,161 @@
+"""Kafka Connect of a KafkaCluster on the cluster: workers come up, one is lost, they are scaled, and nobody else reaches their REST API."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from e2e.place import Place
+from e2e.test_network_policies import find_open
+from e2e.test_tenants import run_pod
+from kappa_crds.conditions import Condition, find_condition
+from kappa_crds.connect import CONNECT_READY, ConnectStatus
+from kappa_crds.kafkacluster import KafkaClusterStatus
+
+pytestmark = pytest.mark.timeout(600)
+
+START_SECONDS = 240
+NOTICED_SECONDS = 15
+_CLUSTER = {
+    "apiVersion": "kappa-platform.io/v1alpha1",
+    "kind": "KafkaCluster",
+    "metadata": {"name": "main"},
+    "spec": {
+        "bootstrapServers": ["kafka.kafka.svc:9092"],
+        "connect": {"workers": {"replicas": 2, "resources": {"cpu": "100m", "memory": "768Mi"}}},
+    },
+}
+_REFUSED = """
+import socket, ssl, sys
+context = ssl._create_unverified_context()
+try:
+    with context.wrap_socket(socket.create_connection((sys.argv[1], 8443), 5)) as connection:
+        connection.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
+        print("answer", connection.recv(64))
+except ssl.SSLError as error:
+    print("refused", error.reason)
+"""
+"""Over TLS 1.3 a client learns only with the first answer that its certificate is missing."""
+_FORWARD = """
+import os, ssl, sys, urllib.error, urllib.request
+context = ssl.create_default_context(cafile="/etc/kappa/rest/ca.crt")
+context.load_cert_chain("/etc/kappa/rest/tls.crt", "/etc/kappa/rest/tls.key")
+for host in sys.argv[1:]:
+    request = urllib.request.Request(f"https://{host}:8443/connectors/none", method="DELETE")
+    try:
+        print(host, urllib.request.urlopen(request, context=context, timeout=30).status)
+    except urllib.error.HTTPError as error:
+        print(host, error.code)
+"""
+
+
+@pytest.fixture(scope="module")
+def place(platform: None) -> Iterator[Place]:
+    """A namespace with a KafkaCluster whose two workers are ready."""
+    place = Place.create("connect")
+    place.apply(json.dumps(_CLUSTER))
+    place.await_ready("kafkacluster/main", 60)
+    await_workers(place, "2/2")
+    yield place
+    place.empty()
+
+
+def read_status(place: Place) -> ConnectStatus:
+    status = place.get("KafkaCluster", "main").status
+    assert isinstance(status, KafkaClusterStatus)
+    return status.connect or ConnectStatus()
+
+
+def read_condition(place: Place) -> Condition | None:
+    return find_condition(place.get("KafkaCluster", "main").status.conditions, CONNECT_READY)
+
+
+def is_ready(place: Place, workers: str) -> bool:
+    condition = read_condition(place)
+    return condition is not None and condition.status == "True" and read_status(place).workers == workers
+
+
+def await_workers(place: Place, workers: str, seconds: float = START_SECONDS) -> float:
+    """Wait until so many workers are ready, and return the seconds that it took."""
+    return measure(lambda: is_ready(place, workers), place, f"{workers} workers are ready", seconds)
+
+
+def measure(check: Callable[[], bool], place: Place, what: str, seconds: float) -> float:
+    started = time.monotonic()
+    place.wait(check, what, seconds)
+    return time.monotonic() - started
+
+
+def list_hosts(place: Place, count: int) -> list[str]:
+    return [f"main-connect-{number}.main-connect-pods.{place.name}.svc" for number in range(count)]
+
+
+def test_workers_answer_the_operator_with_the_connectors_of_debezium(place: Place) -> None:
+    status = read_status(place)
+    assert (status.version, status.failure) == ("4.3.1", None)
+    names = {each.split(" ")[0].rpartition(".")[2] for each in status.plugins}
+    assert names == {"PostgresConnector", "MySqlConnector", "MariaDbConnector"}
+
+
+def test_workers_forward_requests_to_their_leader_with_the_same_certificate(place: Place) -> None:
+    """Only the leader deletes: it reports that there is no such connector, to whichever worker was asked."""
+    hosts = list_hosts(place, 2)
+    command = ("exec", "main-connect-0", "--", "python3", "-I", "-c", _FORWARD, *hosts)
+    log = place.kubectl(*command)
+    assert log.split() == [hosts[0], "404", hosts[1], "404"], log
+
+
+def test_a_foreign_pod_reaches_no_port_of_a_worker(place: Place) -> None:
+    address = str(place.find("pods", "-l", "kappa-platform.io/connect=main")[0]["status"]["podIP"])
+    place.admit_egress(app="foreign")
+    targets = [(address, 8443), (address, 8080), ("kafka.kafka.svc", 9092)]
+    assert find_open(place, "foreign", targets, app="foreign") == {("kafka.kafka.svc", 9092)}
+
+
+def test_a_pod_that_has_the_labels_of_a_worker_is_refused_without_a_certificate(place: Place) -> None:
+    """The NetworkPolicy admits it. The StatefulSet does not adopt it, as its name has no number."""
+    address = str(place.find("pods", "-l", "kappa-platform.io/connect=main")[0]["status"]["podIP"])
+    script = f"import time; time.sleep(5)\n{_REFUSED}"
+    labels = {"kappa-platform.io/connect": "main"}
+    log = run_pod(place, "imitation", "python3", "-c", script, address, **labels)
+    assert read_status(place).workers == "2/2"
+    place.kubectl("delete", "pod", "imitation", "--wait=false")
+    assert "refused" in log
+    assert "answer" not in log
+
+
+def test_a_worker_that_is_killed_is_reported_within_seconds_and_comes_back(
+    place: Place, record_property: Callable[[str, object], None]
+) -> None:
+    await_workers(place, "2/2")
+    place.kubectl("delete", "pod", "main-connect-1", "--grace-period=0", "--force")
+    noticed = measure(
+        lambda: read_status(place).workers == "1/2", place, "the loss is reported", NOTICED_SECONDS
+    )
+    assert place.ready("KafkaCluster", "main").status == "True"
+    back = await_workers(place, "2/2")
+    record_property("noticed_s", round(noticed, 1))
+    record_property("back_s", round(back, 1))
+
+
+def test_an_unchanged_worker_is_not_replaced_by_credentials_of_a_database(place: Place) -> None:
+    before = [each["metadata"]["uid"] for each in place.find("pods", "-l", "kappa-platform.io/role=connect")]
+    place.kubectl("create", "secret", "generic", "main-connect-sources", "--from-literal=shop.password=x")
+    place.patch("kafkacluster/main", {"checkInterval": "30s"})
+    mounted = ("exec", "main-connect-0", "--", "ls", "/etc/kappa/sources")
+    seconds = measure(lambda: "shop.password" in place.kubectl(*mounted), place, "the key is mounted", 150)
+    assert seconds < 150
+    after = [each["metadata"]["uid"] for each in place.find("pods", "-l", "kappa-platform.io/role=connect")]
+    assert after == before
+
+
+def test_workers_are_scaled_and_removed_and_their_topics_stay(place: Place) -> None:
+    place.patch("kafkacluster/main", {"connect": {"workers": {"replicas": 1}}})
+    await_workers(place, "1/1")
+    place.patch("kafkacluster/main", {"connect": None})
+    gone = "kappa-platform.io/role=connect"
+    place.wait(lambda: not place.find("pods", "-l", gone), "workers are gone", 120)
+    place.wait(lambda: read_condition(place) is None, "the condition is gone", 30)
+    place.patch("kafkacluster/main", {"connect": _CLUSTER["spec"]["connect"]})  # type: ignore[index]
+    await_workers(place, "2/2")
