@@ -42,7 +42,7 @@ def _fetch_spark_jars() -> Path:
     return Path(folder.strip())
 
 
-def _fetch_connect() -> Path:
+def fetch_connect() -> Path:
     """Kafka Connect and its plugins, which the folder of the image fetches and checks."""
     source = REPOSITORY / "connect"
     locks = b"".join((source / name).read_bytes() for name in ("pom.xml", "jars.sha256", "plugins.sha256"))
@@ -72,7 +72,7 @@ IMAGES = (
         "kappa/connect:dev",
         "connect/Dockerfile",
         ("connect", "monitoring/connect-jmx.yaml"),
-        {"build/connect": _fetch_connect},
+        {"build/connect": fetch_connect},
     ),
     Image(
         "kafka",

@@ -50,6 +50,7 @@ class TaskStatus(_Answer):
 
     id: int
     state: str = Field(max_length=64)
+    worker_id: str = Field(default="", max_length=512)
     trace: str = ""
 
 

@@ -1,0 +1,166 @@
+"""Workers of Kafka Connect with the operator's own settings: mutual TLS, the permissions that the guide lists, and the loss of a worker."""
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+import aiohttp
+import pytest
+from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, ResourceType
+
+from kappa_crds.kinds import find_kind
+from kappa_operator.connect.client import HttpConnect
+from kappa_operator.connect.names import name_group
+from kappa_operator.connect.topics import list_topics
+from kappa_operator.errors import ConnectFailure
+from lab.acls import PROPERTIES, Right, grant
+from lab.broker import Broker
+from lab.connect_workers import WorkerGroup
+from lab.postgres import DATABASE, USER, Postgres
+from lab.shell import wait_until
+
+pytestmark = [pytest.mark.clusterless, pytest.mark.timeout(300)]
+
+GROUP, PASSWORD = "connect.shop.main", "s3cret-of-workers"
+_TOPIC, _ID = ResourceType.TOPIC, ResourceType.TRANSACTIONAL_ID
+RIGHTS = (
+    *(
+        Right(_TOPIC, f"{GROUP}.", operation, is_prefix=True)
+        for operation in (AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE_CONFIGS)
+    ),
+    Right(ResourceType.GROUP, GROUP, AclOperation.READ),
+    *(
+        Right(_ID, name, operation, is_prefix=True)
+        for name in (f"connect-cluster-{GROUP}", f"{GROUP}-")
+        for operation in (AclOperation.WRITE, AclOperation.DESCRIBE)
+    ),
+    *(
+        Right(_TOPIC, "tables.", operation, is_prefix=True)
+        for operation in (AclOperation.WRITE, AclOperation.CREATE)
+    ),
+)
+"""What `docs/how-to/kafka-permissions.md` lists for workers; the tables are topics that begin with `tables.`."""
+CONNECTOR = "orders"
+MOVED_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Lab:
+    """Two workers, and the configuration of a connector."""
+
+    group: WorkerGroup
+    config: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    users = {"connect": PASSWORD}
+    with Broker(users=users, properties=PROPERTIES, tls=True) as broker, Postgres() as database:
+        resource = find_kind("KafkaCluster").parse(
+            {
+                "metadata": {"name": "main", "namespace": "shop"},
+                "spec": {
+                    "bootstrapServers": [broker.sasl_bootstrap],
+                    "tls": {"caSecretRef": {"name": "ca"}},
+                    "connect": {
+                        "workers": {"credentials": {"sasl": {"credentialsSecretRef": {"name": "connect"}}}}
+                    },
+                },
+            }
+        )
+        assert name_group(resource) == GROUP
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        topics = [
+            NewTopic(each.name, each.partitions, 1, config={"cleanup.policy": "compact"})
+            for each in list_topics(resource)
+        ]
+        for created in admin.create_topics(topics).values():
+            created.result(30)
+        grant(broker.bootstrap, "connect", RIGHTS)
+        database.execute("CREATE TABLE orders (id INT PRIMARY KEY, item TEXT)")
+        database.execute("INSERT INTO orders VALUES (1, 'tea')")
+        config = {
+            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+            "topic.prefix": "tables", "plugin.name": "pgoutput", "tasks.max": "1",
+            "database.hostname": "127.0.0.1", "database.port": str(database.port), "database.dbname": DATABASE,
+            "database.user": USER, "database.password": "unused", "exactly.once.support": "required",
+            "topic.creation.default.partitions": "1", "topic.creation.default.replication.factor": "1",
+        }  # fmt: skip
+        log_in = {
+            "sasl/username": "connect",
+            "sasl/password": PASSWORD,
+            "ca/ca.crt": broker.authority.read_text(),
+        }
+        with WorkerGroup(resource, 2, log_in) as group:
+            wait_until(
+                lambda: all(" 200 " in each.answer() for each in group.workers), "workers are healthy", seconds=120
+            )  # fmt: skip
+            yield Lab(group, config)
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[HttpConnect]:
+    client = HttpConnect()
+    yield client
+    await client.close()
+
+
+async def test_every_worker_answers_and_forwards_to_the_leader(lab: Lab, client: HttpConnect) -> None:
+    """Only the leader may delete: a follower sends the request there, with its own certificate."""
+    for number in range(2):
+        assert (await client.get_info(lab.group.access(number))).version == "4.3.1"
+        assert len(await client.list_plugins(lab.group.access(number))) == 3
+        await client.delete(lab.group.access(number), "none")
+
+
+async def test_a_client_without_a_certificate_gets_no_answer(lab: Lab) -> None:
+    trust = ssl.create_default_context(cadata=lab.group.access(0).ca)
+    async with aiohttp.ClientSession() as session:
+        with pytest.raises((aiohttp.ClientError, ssl.SSLError)):
+            await session.get(f"{lab.group.access(0).url}/connectors", ssl=trust)
+
+
+async def find_task(client: HttpConnect, lab: Lab, number: int) -> str:
+    """Return the worker with the task of the connector, and its state, as another worker reports it."""
+    try:
+        status = await client.get_status(lab.group.access(number), CONNECTOR)
+    except ConnectFailure as failure:
+        return type(failure).__name__
+    return " ".join(f"{each.worker_id} {each.state}" for each in status.tasks)
+
+
+async def await_task(client: HttpConnect, lab: Lab, number: int, wanted: str, seconds: float) -> float:
+    """Wait until the task runs on a worker as another one reports it; return the seconds that it took."""
+    started, found = time.monotonic(), ""
+    while time.monotonic() - started < seconds:
+        found = await find_task(client, lab, number)
+        if found == wanted:
+            return time.monotonic() - started
+        await asyncio.sleep(0.2)
+    pytest.fail(
+        f"{found!r} instead of {wanted!r} after {seconds} s\n{lab.group.workers[number].log.read_text()[-3000:]}"
+    )
+
+
+@pytest.mark.parametrize("is_graceful", [True, False], ids=["ended in order", "killed"])
+async def test_the_task_of_a_lost_worker_starts_elsewhere_within_seconds(
+    lab: Lab, client: HttpConnect, is_graceful: bool
+) -> None:
+    await client.put_config(lab.group.access(0), CONNECTOR, lab.config)
+    ids = [f"localhost:{worker.port}" for worker in lab.group.workers]
+    owner = 0
+    for _ in range(300):
+        found = (await find_task(client, lab, 0)).split(" ")
+        if found[0] in ids and found[1:] == ["RUNNING"]:
+            owner = ids.index(found[0])
+            break
+        await asyncio.sleep(0.2)
+    else:
+        pytest.fail(f"the task does not run: {found}")
+    lab.group.workers[owner].stop(graceful=is_graceful)
+    seconds = await await_task(client, lab, 1 - owner, f"{ids[1 - owner]} RUNNING", MOVED_SECONDS)
+    print(f"the task runs elsewhere after {seconds:.1f} s")
+    lab.group.workers[owner].start()
+    wait_until(lambda: " 200 " in lab.group.workers[owner].answer(), "the worker is back", seconds=120)
