@@ -1,4 +1,4 @@
-"""A Kafka Connect worker for a test, with Debezium's connector for PostgreSQL, and with its metrics for Prometheus by the committed rules."""
+"""A Kafka Connect worker for a test, with Debezium's connectors for PostgreSQL and MariaDB, and with its metrics for Prometheus by the committed rules."""
 
 import json
 import shutil
@@ -20,11 +20,18 @@ from lab.maven import Archive, fetch
 from lab.paths import SOURCES
 from lab.shell import wait_until
 
-_DEBEZIUM = Archive(
-    "debezium",
-    "io.debezium:debezium-connector-postgres:3.7.0.Final:tar.gz:plugin",
-    "660673cbabd2f269da21409208ebd0f0d9977bd92e824fc9daa272f240e88e51",
-)
+_DEBEZIUM = {
+    "postgres": Archive(
+        "debezium",
+        "io.debezium:debezium-connector-postgres:3.7.0.Final:tar.gz:plugin",
+        "660673cbabd2f269da21409208ebd0f0d9977bd92e824fc9daa272f240e88e51",
+    ),
+    "mariadb": Archive(
+        "debezium mariadb",
+        "io.debezium:debezium-connector-mariadb:3.5.0.Final:tar.gz:plugin",
+        "1ccab832edc5d1e667607361905e70689a308c9e5cb1561d79808084811e938f",
+    ),
+}
 _AGENT = Archive(
     "jmx exporter",
     "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1:jar",
@@ -38,9 +45,9 @@ def _unpack(file: Path, folder: Path) -> None:
         files.extractall(folder, filter="data")
 
 
-def fetch_debezium() -> Path:
-    """Return the folder with Debezium's connector for PostgreSQL, a plugin path."""
-    return fetch(_DEBEZIUM, _unpack)
+def fetch_debezium(database: str = "postgres") -> Path:
+    """Return the folder with Debezium's connector for a database, a plugin path."""
+    return fetch(_DEBEZIUM[database], _unpack)
 
 
 def _keep(file: Path, folder: Path) -> None:
@@ -62,6 +69,7 @@ class ConnectWorker:
     ) -> None:
         self._rest, self.metrics_port = free_ports(2)
         self._name, self._connector = name, dict(connector)
+        self._database = "mariadb" if "mariadb" in connector["connector.class"] else "postgres"
         self._home = Path(tempfile.mkdtemp(prefix="kappa-connect-"))
         self.log = self._home / "connect.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -113,7 +121,7 @@ class ConnectWorker:
     def _start(self) -> None:
         agent = fetch(_AGENT, _keep) / _AGENT.file
         options = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        worker = {**self._worker, "plugin.path": str(fetch_debezium())}
+        worker = {**self._worker, "plugin.path": str(fetch_debezium(self._database))}
         files = [
             self._write("worker", worker),
             self._write("connector", {"name": self._name, **self._connector}),

@@ -3,7 +3,7 @@
 import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,14 @@ ODDITIES = """id INT, fixed DECIMAL(38,10), free DECIMAL(38,3), money DECIMAL(10
     twice INT"""
 
 
-def load(table: str, prefix: str = "shop") -> list[Record]:
-    topic = f"{prefix}.public.{table}"
+WARE_ODDITIES = """id INT, tiny INT, small INT, medium INT, big DECIMAL(20,0), signed_big BIGINT, flag BOOLEAN, wide INT, year INT,
+    fixed DECIMAL(38,10), single FLOAT, double_one DOUBLE, day DATE, clock BIGINT, second TIMESTAMP, milli TIMESTAMP,
+    micro TIMESTAMP, zoned TIMESTAMP, size STRING, colours STRING, bits BINARY, bit_one BOOLEAN, bytes BINARY, large BINARY,
+    document STRUCT<a: ARRAY<INT>>, words STRING, place STRUCT<x: DOUBLE, y: DOUBLE>, code STRING, twice INT"""
+
+
+def load(table: str, prefix: str = "shop", schema: str = "public") -> list[Record]:
+    topic = f"{prefix}.{schema}.{table}"
     return list(read_topic(find_records(topic), topic))
 
 
@@ -151,6 +157,82 @@ def test_odd_types_are_those_of_the_database(spark: SparkSession, tmp_path: Path
         "version",
         "twice",
     }
+
+
+def test_odd_types_of_mariadb_are_those_of_the_database(spark: SparkSession, tmp_path: Path) -> None:
+    """The same values are read from the snapshot and from the binary log."""
+    units = {"second": "Milliseconds", "milli": "Milliseconds"}
+    run = Run(
+        tmp_path, sources=[source("oddities", WARE_ODDITIES, timestampUnits=units)], sinks=[copy("oddities")]
+    )
+    run.feed(oddities=load("oddities", "ware", "ware"))
+    assert run.errors() == []
+    rows = {row["id"]: row for row in (_read_exactly(each.value) for each in run.run.outputs("oddities"))}
+    first = {
+        "tiny": 255, "small": 65535, "medium": 16777215, "big": 2**64 - 1, "signed_big": -(2**63), "flag": True, "wide": -8,
+        "year": 2155, "fixed": Decimal("1234567890123456789012345678.0123456789"), "single": 1.5, "double_one": Decimal("1e300"),
+        "day": datetime(2026, 2, 3), "clock": -3_020_398_000_001, "second": _utc(2026, 2, 3, 4, 5, 6),
+        "milli": _utc(2026, 2, 3, 4, 5, 6, 7000), "micro": _utc(2026, 2, 3, 4, 5, 6, 7), "zoned": _utc(2026, 2, 3, 4, 5, 6, 7),
+        "size": "large", "colours": "red,blue", "bits": "AQI=", "bit_one": True, "bytes": "AP8Q", "large": "AP8=",
+        "document": {"a": [1, None]}, "words": "Gödel", "place": {"x": Decimal("1.5"), "y": -2},
+        "code": "00000000-0000-0000-0000-000000000001",
+    }  # fmt: skip
+    second = {
+        "tiny": 0, "small": 0, "medium": 0, "big": 2**63 - 1, "signed_big": 2**63 - 1, "flag": False, "wide": 7, "year": 1901,
+        "fixed": Decimal("-1e-10"), "single": -1.5, "double_one": 0, "day": datetime(1000, 1, 1), "clock": 0,
+        "second": _utc(1000, 1, 1), "milli": _utc(1969, 12, 31, 23, 59, 59, 999_000),
+        "micro": _utc(9999, 12, 31, 23, 59, 59, 999_999), "zoned": _utc(1970, 1, 1, 0, 0, 1), "size": "small", "colours": "",
+        "bits": "AAA=", "bit_one": False, "bytes": "", "large": "", "words": "", "place": {"x": 0, "y": 0},
+        "code": "ffffffff-ffff-ffff-ffff-ffffffffffff",
+    }  # fmt: skip
+    for added, op in ((0, "r"), (10, "c")):
+        for number, wanted in ((1, first), (2, second), (3, {})):
+            row = rows[number + added]
+            assert {name: value for name, value in row.items() if name not in COLUMNS and value is not None} == {
+                "id": number + added, "twice": 2 * (number + added), **wanted
+            }  # fmt: skip
+            assert row["op"] == op
+
+
+def test_zero_dates_are_null_or_the_epoch(spark: SparkSession, tmp_path: Path) -> None:
+    units = {"at": "Milliseconds", "sure_at": "Milliseconds"}
+    schema = "id INT, day DATE, sure_day DATE, at TIMESTAMP, sure_at TIMESTAMP"
+    run = Run(
+        tmp_path, sources=[source("zeros", schema, timestampUnits=units)], sinks=[copy("zeros", key=["id"])]
+    )
+    run.feed(zeros=load("zeros", "ware", "ware"))
+    epoch, day = "1970-01-01T00:00:00.000000Z", "1970-01-01"
+    found = {
+        row["id"]: [row.get(name) for name in ("day", "sure_day", "at", "sure_at")]
+        for row in run.rows("zeros")
+    }
+    assert found[1] == found[11] == [None, day, None, epoch]
+    assert found[2] == found[12] == [None, day, None, "2026-01-01T00:00:00.000000Z"]
+
+
+def test_a_table_of_mariadb_ends_as_that_of_the_database(spark: SparkSession, tmp_path: Path) -> None:
+    """The connector was killed and wrote changes again, and the binary log began a new file."""
+    records = load("stock", "ware", "ware")
+    stock, names = (source(name, "id INT, name STRING, amount INT") for name in ("stock", "names"))
+    join = {
+        "left": {"from": "stock", "order": "version", "deleted": "deleted"},
+        "key": ["id"],
+        "right": {"from": "names", "order": "version", "deleted": "deleted"},
+        "foreignKey": {"id": "id"},
+        "columns": {"same_name": "name"},
+    }
+    sink = {"name": "out", "from": "joined", "kafka": {"topic": "out", "key": ["id"], "tombstones": "deleted"}}
+    run = Run(tmp_path, sources=[stock, names], views=[{"name": "joined", "tableJoin": join}], sinks=[sink])
+    for part in _split(records, 13):
+        run.feed(stock=part, names=part)
+    assert run.errors() == []
+    found = [{name: row.get(name) for name in ("id", "name", "amount")} for row in run.rows("out")]
+    assert sorted(found, key=lambda row: row["id"]) == json.loads((FOLDER / "stock.json").read_text())
+    assert all(row["same_name"] == row["name"] for row in run.rows("out"))
+
+
+def _utc(*fields: int) -> datetime:
+    return datetime(*fields, tzinfo=UTC)  # type: ignore[misc,arg-type]
 
 
 def _read_exactly(text: str | None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ update leaves as it is, a truncation, an incremental snapshot, and a connector t
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -55,16 +55,25 @@ def _configure(database: Postgres, prefix: str, *, schemas: bool) -> dict[str, s
     }
 
 
-class _Session:
+class Database(Protocol):
+    """A database of a session."""
+
+    def execute(self, statement: Any, /) -> object:
+        """Run a statement in a transaction of its own."""
+
+
+class Session:
     """A database, its connector and the topics of its changes."""
 
-    def __init__(self, bootstrap: str, database: Postgres) -> None:
-        self._bootstrap, self._database = bootstrap, database
+    def __init__(self, bootstrap: str, database: Database, statements: Path = _STATEMENTS) -> None:
+        self._bootstrap, self._database, self._statements = bootstrap, database, statements
 
     def run(self, part: str) -> None:
-        """Run a part of the statements, each in a transaction of its own."""
-        for statement in _read_statements(part):
-            self._database.execute(statement)
+        """Run a part of the statements: what is below `-- part: NAME`."""
+        text = self._statements.read_text().split(f"-- part: {part}\n")[1].split("-- part: ")[0]
+        for statement in text.split(";"):
+            if statement.strip():
+                self._database.execute(statement.strip())
 
     def read(self, topic: str) -> list[Message]:
         """Return all records of a topic, none of one that does not exist yet."""
@@ -92,19 +101,14 @@ class _Session:
         wait_until(has_come, f"changes of {topic}", seconds=60)
 
 
-def _read_statements(part: str) -> list[str]:
-    """Return the statements below `-- part: NAME`."""
-    text = _STATEMENTS.read_text().split(f"-- part: {part}\n")[1].split("-- part: ")[0]
-    return [each.strip() for each in text.split(";") if each.strip()]
-
-
 def find_records(topic: str) -> Path:
     """Return the file with the records of a topic."""
     is_shop = topic.startswith(PREFIX) and topic.removeprefix(PREFIX) in _SHOP
     return (EXAMPLE if is_shop else FOLDER) / f"{topic}.records.jsonl"
 
 
-def _write(topic: str, messages: list[Message]) -> None:
+def write_records(topic: str, messages: list[Message]) -> None:
+    """Replace the file with the records of a topic."""
     with find_records(topic).open("w") as lines:
         for message in messages:
             lines.write(json.dumps(_describe(message)) + "\n")
@@ -139,7 +143,7 @@ def _names(name: str) -> Callable[[dict[str, Any]], bool]:
 def record() -> None:
     """Record a session."""
     with Broker() as broker, Postgres() as database:
-        session = _Session(broker.bootstrap, database)
+        session = Session(broker.bootstrap, database)
         session.run("schema")
         with ConnectWorker(broker.bootstrap, "shop", _configure(database, "shop", schemas=False)) as worker:
             session.wait(PREFIX + "customers", lambda value: value["op"] == "r", 4)
@@ -153,13 +157,13 @@ def record() -> None:
             session.run("end")
             session.wait(PREFIX + "customers", _names("the end"))
             for table in TABLES:
-                _write(PREFIX + table, session.read(PREFIX + table))
+                write_records(PREFIX + table, session.read(PREFIX + table))
         _dump_rows(database)
         with ConnectWorker(broker.bootstrap, "typed", _configure(database, "typed", schemas=True)):
             session.wait("typed.public.customers", lambda value: value["op"] == "r", 4)
             database.execute("DELETE FROM customers WHERE id = 3")
             session.wait("typed.public.customers", lambda value: value["op"] == "d")
-            _write("typed.public.customers", session.read("typed.public.customers"))
+            write_records("typed.public.customers", session.read("typed.public.customers"))
 
 
 if __name__ == "__main__":
