@@ -123,6 +123,16 @@ async def test_a_table_without_a_key_and_a_view_are_reported(shop: MariaDB) -> N
     assert find(await check(shop, "sh`op.all_orders"), "not-a-table").severity is Severity.ERROR
 
 
+async def test_a_type_that_stops_the_connector_is_reported_for_every_table_of_the_database(
+    shop: MariaDB,
+) -> None:
+    shop.execute("CREATE TABLE `sh``op`.visits (id INT PRIMARY KEY, address INET6)")
+    shop.execute("CREATE TABLE `sh``op`.codes (id INT PRIMARY KEY, code UUID)")
+    captured = find(await check(shop), "column-type")
+    assert (captured.severity, captured.subject) == (Severity.ERROR, "column sh`op.visits.address")
+    assert find(await check(shop, "sh`op.order"), "column-type").severity is Severity.WARNING
+
+
 async def test_all_statements_in_order_make_an_unprepared_database_ready(shop: MariaDB) -> None:
     shop.execute(f"REVOKE ALL PRIVILEGES, GRANT OPTION FROM {ACCOUNT}")
     shop.execute("SET GLOBAL binlog_format = 'STATEMENT'")

@@ -221,7 +221,11 @@ def test_a_table_of_mariadb_ends_as_that_of_the_database(spark: SparkSession, tm
         "foreignKey": {"id": "id"},
         "columns": {"same_name": "name"},
     }
-    sink = {"name": "out", "from": "joined", "kafka": {"topic": "out", "key": ["id"], "tombstones": "deleted"}}
+    sink = {
+        "name": "out",
+        "from": "joined",
+        "kafka": {"topic": "out", "key": ["id"], "tombstones": "deleted"},
+    }
     run = Run(tmp_path, sources=[stock, names], views=[{"name": "joined", "tableJoin": join}], sinks=[sink])
     for part in _split(records, 13):
         run.feed(stock=part, names=part)

@@ -150,8 +150,20 @@ class MySQLTable:
 
 
 @dataclass(frozen=True)
+class MySQLColumn:
+    """A column and its type."""
+
+    table: TableName
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
 class MySQLFacts:
-    """A server of MySQL or MariaDB, as one user sees it. `account` is user and host, as the server matched them."""
+    """A server of MySQL or MariaDB, as one user sees it. `account` is user and host, as the server matched them.
+
+    `unparsed` has the columns whose type Debezium cannot parse, of all tables of the requested databases.
+    """
 
     version: tuple[int, ...]
     is_mariadb: bool
@@ -160,6 +172,7 @@ class MySQLFacts:
     variables: Mapping[str, str] = field(default_factory=dict)
     grants: tuple[Grant, ...] = ()
     tables: tuple[MySQLTable, ...] = ()
+    unparsed: tuple[MySQLColumn, ...] = ()
     connection: Connection = Connection()
 
     def is_on(self, variable: str) -> bool:

@@ -11,7 +11,7 @@ from pymysql.cursors import Cursor
 
 from kappa_operator.cdc.address import Address
 from kappa_operator.cdc.errors import DatabaseProblem, DatabaseUnreachable
-from kappa_operator.cdc.facts import MOST_TABLES, Connection, MySQLFacts, MySQLTable, TableName
+from kappa_operator.cdc.facts import MOST_TABLES, Connection, MySQLColumn, MySQLFacts, MySQLTable, TableName
 from kappa_operator.cdc.patterns import TablePattern
 from kappa_operator.cdc.rules.grants import parse_grants
 
@@ -28,6 +28,11 @@ _TABLES = """
     FROM information_schema.tables t LEFT JOIN information_schema.engines e ON e.engine = t.engine
     WHERE t.table_schema NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema') AND ({patterns})
     ORDER BY 1, 2 LIMIT {most}
+"""
+# Debezium 3.5 for MariaDB cannot parse a statement with these types, and stops.
+_UNPARSED = """
+    SELECT c.table_schema, c.table_name, c.column_name, c.data_type FROM information_schema.columns c
+    WHERE c.data_type IN ('inet4', 'inet6') AND ({patterns}) ORDER BY 1, 2, 3 LIMIT {most}
 """
 _ONE = "(t.table_schema LIKE %s ESCAPE '|' AND t.table_name LIKE %s ESCAPE '|')"
 _CAUSES = {
@@ -114,6 +119,7 @@ def _read_facts(cursor: Cursor, address: Address, patterns: tuple[TablePattern, 
         variables=_read_variables(cursor),
         grants=parse_grants(_read_grants(cursor, is_mariadb)),
         tables=_read_tables(cursor, patterns),
+        unparsed=_read_unparsed(cursor, patterns),
         connection=Connection(
             address.tls or address.is_loopback, bool(address.ca_file) or address.is_loopback
         ),
@@ -143,3 +149,10 @@ def _read_tables(cursor: Cursor, patterns: tuple[TablePattern, ...]) -> tuple[My
         MySQLTable(TableName(schema, name), kind, engine, bool(transactional), bool(key))
         for schema, name, kind, engine, transactional, key in rows
     )
+
+
+def _read_unparsed(cursor: Cursor, patterns: tuple[TablePattern, ...]) -> tuple[MySQLColumn, ...]:
+    schemas = list(dict.fromkeys(pattern.to_like()[0] for pattern in patterns))
+    where = " OR ".join(["c.table_schema LIKE %s ESCAPE '|'"] * len(schemas))
+    rows = _read(cursor, _UNPARSED.format(patterns=where, most=MOST_TABLES), schemas)
+    return tuple(MySQLColumn(TableName(schema, table), name, kind) for schema, table, name, kind in rows)

@@ -25,6 +25,7 @@ def check_mysql(facts: MySQLFacts, request: Request) -> Iterator[Finding]:
     yield from _check_information(facts)
     yield from _check_privileges(facts)
     yield from _check_tables(facts, request)
+    yield from _check_unparsed(facts, request)
 
 
 def _check_version(facts: MySQLFacts) -> Iterator[Finding]:
@@ -187,4 +188,16 @@ def _check_table(facts: MySQLFacts, table: MySQLTable, *, named: bool) -> Iterat
             Severity.WARNING, "no-primary-key", subject, "The table has no primary key.",
             "Events have no key, so their topic cannot be compacted, and an update cannot be matched to its row.",
             advice="Add a primary key, or choose key columns in the connector (message.key.columns).",
+        )  # fmt: skip
+
+
+def _check_unparsed(facts: MySQLFacts, request: Request) -> Iterator[Finding]:
+    for column in facts.unparsed:
+        captured = any(each.matches(column.table) for each in request.patterns)
+        why = "The connector cannot parse the definition of the table, and stops."
+        later = "The table is not captured, but a later statement that alters it and names the type stops the connector."
+        yield Finding(
+            Severity.ERROR if captured else Severity.WARNING, "column-type", f"column {column.table}.{column.name}",
+            f"Debezium for MariaDB does not know the type {column.type}.", why if captured else later,
+            advice="Use a text or binary type, or keep such tables in another database.",
         )  # fmt: skip
