@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from kappa_monitoring import MONITORING
+from kappa_operator.connect.objects import ROLE, ROLE_LABEL
 from kappa_operator.endpoints import list_hosts
 from lab.errors import LabError
 from monitored.chart import Body, find, render
@@ -77,6 +78,9 @@ def test_monitors_find_the_operator_and_drivers_and_keep_the_resources_namespace
     assert drivers["namespaceSelector"] == selector
     endpoints = [*operator["endpoints"], *drivers["podMetricsEndpoints"]]
     assert {each["honorLabels"] for each in endpoints} == {True}
+    workers = find(bodies, "PodMonitor")["kappa-connect"]["spec"]
+    assert workers["namespaceSelector"] == selector
+    assert workers["selector"]["matchLabels"] == {ROLE_LABEL: ROLE}
 
 
 def test_prometheus_verifies_the_operator_and_sends_its_own_token() -> None:

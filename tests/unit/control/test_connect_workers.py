@@ -89,6 +89,15 @@ async def test_a_worker_that_is_gone_is_reported_and_the_cluster_stays_ready() -
     )  # fmt: skip
     assert (operator.get_condition(MAIN)[0], outcome.requeue_after) == ("True", 5)
     assert get_connect(operator)["workers"] == "1/2"
+    assert operator.list_events("ConnectStarting") == [
+        "1 of 2 workers are ready; main-connect-1: CrashLoopBackOff"
+    ]
+    run_pods(operator)
+    await operator.settle(MAIN)
+    assert (
+        operator.list_events("ConnectAvailable")[-1]
+        == "Kafka Connect 4.3.1 answers, 2 of 2 workers are ready"
+    )
 
 
 async def test_an_answer_that_fails_is_reported_with_its_reason() -> None:

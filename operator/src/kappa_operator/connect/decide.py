@@ -6,7 +6,7 @@ That there are workers is recorded in the status before the first of their objec
 
 from datetime import datetime
 
-from kappa_crds.conditions import Condition, ConditionStatus
+from kappa_crds.conditions import Condition, ConditionStatus, find_condition
 from kappa_crds.connect import CONNECT_READY, ConnectStatus, ConnectWorkers
 from kappa_crds.reasons import Reason
 from kappa_operator.connect.names import KafkaClusterResource, build_url, list_hosts, name_workers
@@ -17,6 +17,7 @@ from kappa_operator.engine.actions import (
     ApplyObject,
     CreateTopic,
     DeleteObject,
+    EmitEvent,
     KeepConnectSecret,
     Manifest,
     RecordStatus,
@@ -132,6 +133,17 @@ def build_connect_condition(
     status, reason, message = _judge(resource, observed, failures)
     generation = resource.metadata.generation
     return (build_condition(CONNECT_READY, status, reason, message, generation=generation, now=now),)
+
+
+def announce_connect(
+    resource: KafkaClusterResource, observed: ConnectObserved | None, failures: tuple[Failure, ...]
+) -> tuple[EmitEvent, ...]:
+    """Return the Event where the reason of ConnectReady changes, except for the first one."""
+    before = find_condition(resource.status.conditions, CONNECT_READY)
+    if before is None or observed is None or resource.spec.connect is None:
+        return ()
+    status, reason, message = _judge(resource, observed, failures)
+    return () if before.reason == reason else (EmitEvent(reason, message, status != "True"),)
 
 
 def is_settled(resource: KafkaClusterResource, observed: ConnectObserved | None) -> bool:

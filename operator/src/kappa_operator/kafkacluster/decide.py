@@ -12,6 +12,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource, ResourceStatus
 from kappa_operator import backoff, intervals
 from kappa_operator.connect.decide import (
+    announce_connect,
     build_connect_condition,
     build_connect_status,
     is_settled,
@@ -114,7 +115,8 @@ def report_connection(observed: KafkaClusterObserved, now: datetime) -> Plan:
     every = parse_duration(observed.resource.spec.check_interval)
     status = _build_status(observed, every, now)
     is_quiet = observed.problem is None and is_settled(observed.resource, observed.connect)
-    return Plan(status=status, requeue_after=every if is_quiet else min(every, intervals.SOON))
+    events = announce_connect(observed.resource, observed.connect, observed.failures)
+    return Plan(events, status, every if is_quiet else min(every, intervals.SOON))
 
 
 KAFKA_CLUSTER_STEPS: tuple[Step[KafkaClusterObserved], ...] = (
