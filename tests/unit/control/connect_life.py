@@ -25,7 +25,9 @@ def start(settings: Settings | None = None, **spec: Any) -> Operator:
 
 def declare(operator: Operator, **spec: Any) -> None:
     """Write the KafkaCluster, as a user does."""
-    operator.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"], **spec))
+    operator.cluster.put(
+        build_resource("KafkaCluster", "main", **({"bootstrapServers": ["kafka:9092"]} | spec))
+    )
 
 
 def run_pods(operator: Operator, ready: int | None = None, **status: Any) -> None:

@@ -9,6 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from fakes.context import Operator, build_secret
+from fakes.kafka import FakeBroker
 from kappa_crds.kinds import find_kind
 from kappa_crds.pod_template import PodTemplate
 from kappa_operator.connect.access import resolve_connect
@@ -323,6 +324,18 @@ async def test_settings_of_workers_have_the_log_in_of_all_their_clients_without_
     assert settings["listeners"] == "https://0.0.0.0:8443"
     assert settings["listeners.https.ssl.client.auth"] == "required"
     assert settings["group.id"] == "connect.shop.main"
+
+
+async def test_the_name_of_a_server_adds_no_setting() -> None:
+    operator = start(bootstrapServers=["kafka:9092", "x\nlisteners.https.ssl.client.auth=none\ny:9092"])
+    operator.brokers[",".join(("kafka:9092", "x\nlisteners.https.ssl.client.auth=none\ny:9092"))] = (
+        FakeBroker()
+    )
+    operator = await operator.settle(MAIN)
+    lines = read_template(operator)["metadata"]["annotations"][SETTINGS_ANNOTATION].splitlines()
+    assert [line for line in lines if "client.auth" in line and not line.startswith("bootstrap.")] == [
+        "listeners.https.ssl.client.auth=required"
+    ]
 
 
 EXISTING: dict[str, Any] = {"connect": {"existing": {"url": "https://connect.example.com:8083"}}}

@@ -82,7 +82,10 @@ async def _observe_workers(
         blocked = problem
     options = None if secret is None else _build_options(context, f"{compute_fingerprint(secret)}-{versions}")
     found = await context.cluster.get(_build_ref(resource))
-    view, unavailable = await _observe_answer(context, resource)
+    pods = await _read_pods(context, resource)
+    # Without a ready worker the Service leads nowhere, and a call would only wait.
+    is_up = any(each.ready for each in pods)
+    view, unavailable = await _observe_answer(context, resource) if is_up else (None, None)
     topics, failure = await _observe_topics(context, resource, brokers)
     return ConnectObserved(
         view=view,
@@ -93,7 +96,7 @@ async def _observe_workers(
         contents={} if options is None else await _read_contents(context, resource, workers, options, found),
         replicas=_get_replicas(found),
         uid=_get_uid(found),
-        pods=await _read_pods(context, resource),
+        pods=pods,
         secret_due=secret is None or is_due(secret, list_hosts(resource), context.now()),
         options=options,
     )

@@ -48,7 +48,14 @@ def build_settings(resource: KafkaClusterResource) -> str:
     }
     for name, value in _build_security(resource.spec.of_workers).items():
         settings |= {f"{client}{name}": value for client in _CLIENTS}
-    return "".join(f"{name}={value}\n" for name, value in settings.items())
+    return "".join(f"{name}={_escape(value)}\n" for name, value in settings.items())
+
+
+def _escape(value: str) -> str:
+    """Return a value in which nothing ends the line, whatever text the spec has: else the name of a server could add a setting."""
+    return "".join(
+        each if " " < each < "\x7f" and each != "\\" else f"\\u{ord(each) & 0xFFFF:04x}" for each in value
+    )
 
 
 def _build_rest() -> dict[str, str]:
