@@ -98,6 +98,11 @@ def test_workers_answer_the_operator_with_the_connectors_of_debezium(place: Plac
     assert names == {"PostgresConnector", "MySqlConnector", "MariaDbConnector"}
 
 
+def test_an_administrator_reads_the_rest_api_inside_of_a_worker(place: Place) -> None:
+    command = ("exec", "main-connect-0", "--", "python3", "-I", "/opt/connect/rest.py", "/connectors")
+    assert json.loads(place.kubectl(*command)) == []
+
+
 def test_workers_forward_requests_to_their_leader_with_the_same_certificate(place: Place) -> None:
     """Only the leader deletes: it reports that there is no such connector, to whichever worker was asked."""
     hosts = list_hosts(place, 2)

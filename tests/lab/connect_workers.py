@@ -72,13 +72,14 @@ class Worker:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._scratch, start_new_session=True
             )  # fmt: skip
 
-    def answer(self) -> str:
-        """Return what the program of the readiness probe gets; raise LabError where the worker ended."""
+    def answer(self, path: str = "/health") -> str:
+        """Return the first line of what the program in the image gets, which is also the readiness probe; raise LabError where the worker ended."""
         if self._process is None or self._process.poll() is not None:
             raise LabError(f"Kafka Connect ended while starting:\n{self.log.read_text()[-3000:]}")
         try:
-            program = load_program("health")
-            return str(program.check(str(self.secrets / "rest"), _HOST, ("127.0.0.1", self.port)))
+            program = load_program("rest")
+            line, _ = program.fetch(str(self.secrets / "rest"), _HOST, ("127.0.0.1", self.port), path)
+            return str(line)
         except OSError as error:
             return type(error).__name__
 

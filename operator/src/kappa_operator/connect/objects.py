@@ -198,7 +198,7 @@ def _build_container(
     host = f"$(POD_NAME).{name_pod_service(resource)}.{resource.metadata.namespace}.svc"
     memory = str(parse_size(workers.resources.memory))
     listens = {"tcpSocket": {"port": REST_PORT}}
-    answers = {"exec": {"command": ["python3", "-I", "/opt/connect/health.py"]}}
+    answers = {"exec": {"command": ["python3", "-I", "/opt/connect/rest.py"]}}
     return {
         "name": "worker",
         "image": options.image,
