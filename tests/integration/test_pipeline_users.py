@@ -58,9 +58,8 @@ async def prepare(broker: Broker, rights: list[Right] | None, rotation: str = ""
         grant(broker.bootstrap, "operator", rights)
     life = Life()
     operator, clients = life.operator, AdminClients()
-    operator.context = replace(operator.context, kafka=clients)
     await life.prepare()
-    clients.release(CLUSTER)
+    operator.context = replace(operator.context, kafka=clients)
     secret = build_secret("login", username="operator", password=PASSWORD)
     secret["metadata"]["annotations"] = {f"secrets.kappa-platform.io/{use}": "*" for use in USES}
     operator.cluster.put(secret)
