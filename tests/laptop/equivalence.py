@@ -64,7 +64,8 @@ def build_story(
         "views": [{"name": "answer", **view}],
         "sinks": [{"name": "answer", "from": "answer", "mode": mode, "kafka": {"topic": "answer", **kafka}}],
     }
-    manifest = {"apiVersion": API_VERSION, "kind": "Pipeline", "metadata": {"name": "story"}, "spec": spec}
+    parts = {"apiVersion": API_VERSION, "kind": "Pipeline", "metadata": {"name": "story"}, "spec": spec}
+    manifest = json.loads(json.dumps(parts))  # a manifest has lists, not tuples
     return Story(manifest, batch, in_order=in_order)
 
 

@@ -396,6 +396,13 @@ def test_a_schema_that_events_cannot_have_is_refused(
         Run(tmp_path, sources=[source("wrong", schema, **envelope)], sinks=[copy("wrong")])
 
 
+def test_timelines_follow_posts_and_followers(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    timelines = EXAMPLE.parents[1] / "timelines" / "pipeline.yaml"
+    assert kappa("test", [str(timelines)]) == 0, capsys.readouterr().out
+
+
 @pytest.mark.chaos  # the tests above have the same events
 def test_the_cases_of_the_example_pass(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     assert kappa("test", [str(EXAMPLE.parent / "pipeline.yaml")]) == 0, capsys.readouterr().out

@@ -15,6 +15,8 @@ CLICKS = build_table("clicks", "k STRING, v BIGINT, ts TIMESTAMP", "ts", "10m")
 PRICES = build_table("prices", "item STRING, price BIGINT, since TIMESTAMP", "since", "20m")
 ITEMS = build_versions("items", "id STRING, name STRING, version BIGINT, gone BOOLEAN")
 ORDERS = build_versions("orders", "id BIGINT, item STRING, version BIGINT, gone BOOLEAN")
+FOLLOWS = build_versions("follows", "id BIGINT, author STRING, version BIGINT, gone BOOLEAN")
+POSTS = build_versions("posts", "id BIGINT, author STRING, text STRING, version BIGINT, gone BOOLEAN")
 VIEWS = build_table("views", "k STRING, page STRING, seen TIMESTAMP", "seen", "15m")
 LAST = "QUALIFY version = max(version) OVER (PARTITION BY id) AND NOT gone"
 NEWS = build_table("news", "title STRING, n BIGINT, ts TIMESTAMP", "ts", "10m")
@@ -162,6 +164,25 @@ STORIES = {
         key=("id",),
         tombstones="deleted",
     ),
+    "two tables that change, joined by equal values": build_story(
+        [FOLLOWS, POSTS],
+        {
+            "tableJoin": {
+                "left": {"from": "follows", "order": "version", "deleted": "gone"},
+                "key": ["id"],
+                "right": {"from": "posts", "order": "version", "deleted": "gone"},
+                "rightKey": ["id"],
+                "foreignKey": {"author": "author"},
+                "columns": {"post": "id", "text": "text"},
+                "unmatched": "drop",
+            },
+        },
+        f"WITH l AS (FROM follows {LAST}), r AS (FROM posts {LAST})"  # noqa: S608
+        " SELECT l.id, author, l.version, r.id AS post, r.text FROM l JOIN r USING (author)",
+        in_order=True,
+        key=("id", "post"),
+        tombstones="deleted",
+    ),
     "stored queries, at times at which watermarks stand": build_story(
         [NEWS, SEARCHES],
         {
@@ -218,6 +239,22 @@ def build_rows(seed: int, count: int = 240) -> dict[str, list[dict[str, Any]]]:
         {"id": rng.choice("pqrs"), "name": rng.choice("xyz"), "version": version, "gone": rng.random() < 0.3}
         for version in range(30)
     ]
+    follows = [
+        {
+            "id": rng.randrange(8),
+            "author": rng.choice(["a", "b", "c", None]),
+            "version": n,
+            "gone": rng.random() < 0.2,
+        }
+        for n in range(60)
+    ]
+    posts = [
+        {
+            "id": rng.randrange(20), "author": rng.choice(["a", "b", "c", None]), "text": rng.choice("xyz"), "version": n,
+            "gone": rng.random() < 0.2,
+        }
+        for n in range(120)
+    ]  # fmt: skip
     news = [
         {
             "title": " ".join(rng.choices(["RED", "car", "Blue"], k=3)),
@@ -242,6 +279,8 @@ def build_rows(seed: int, count: int = 240) -> dict[str, list[dict[str, Any]]]:
         "views": views,
         "orders": orders,
         "items": items,
+        "follows": follows,
+        "posts": posts,
         "news": news,
         "searches": searches,
     }

@@ -1,11 +1,11 @@
 """Joins that SQL has no word for: with the version of a row at an event's time, with its present one, and of two tables."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from kappa_crds.model import COLUMN_KEYS, UNIQUE, ColumnName, Model, PositiveDuration, SqlName
+from kappa_crds.model import COLUMN_KEYS, UNIQUE, ColumnName, Model, PositiveDuration, Rule, SqlName
 
 
 class Unmatched(StrEnum):
@@ -81,9 +81,16 @@ class Lookup(Model):
 class TableJoin(Model):
     """The rows of one table with those of another that they refer to by a foreign key, kept current.
 
-    A row comes out whenever either changes: the joined row, or a deletion. The last one of a key is its row.
+    A row comes out whenever either changes: the joined row, or a deletion. The last one of a key is its row. With `rightKey`
+    each row is joined with all rows of the other table that have equal values.
     """
 
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(self.rightKey) || (has(self.unmatched) && self.unmatched == 'drop')",
+            "rightKey needs unmatched: drop; a row that is joined with several rows has no place for none",
+        ),
+    )
     left: Table
     """The table whose rows refer to the other's."""
     key: Annotated[tuple[ColumnName, ...], Field(min_length=1, max_length=16), UNIQUE]
@@ -91,6 +98,10 @@ class TableJoin(Model):
     right: Table
     """The table that they refer to."""
     foreign_key: Annotated[dict[ColumnName, ColumnName], _KEY, COLUMN_KEYS]
+    right_key: Annotated[tuple[ColumnName, ...] | None, Field(min_length=1, max_length=16), UNIQUE] = None
+    """Columns of the right table that are its key, in tombstones too, where foreignKey names other columns of it: each row of the
+    left table is joined with every row of the right one that has equal values. `columns` must have them, as both keys
+    are the key of the result."""
     columns: Annotated[dict[ColumnName, ColumnName], _COLUMNS, COLUMN_KEYS]
     unmatched: Unmatched = Unmatched.KEEP
     """Keep rows that refer to none, with NULLs, or leave them out, which deletes what was there."""

@@ -7,10 +7,12 @@ There are two steps, with their state distributed by different keys:
 2. by the right table's key: the right row and all left rows that reference it. `leave` messages come first, so a batch has at
    most one output for a left row: the result of its last change.
 
+With `rightKey` the second step is `PairStep` of `table_pairs`, and the right table has a first step too.
+
 Only the last change of a row in a batch has an effect.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import and_
 
@@ -18,11 +20,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from kappa_crds.joins import TableJoin, Unmatched
+from kappa_crds.joins import Table, TableJoin, Unmatched
+from kappa_crds.reasons import Reason
 from kappa_pipelines.analysis.state import State
+from kappa_pipelines.errors import SpecError
 from kappa_pipelines.transforms.inputs import Input, check_new_columns, quote, read_input
 from kappa_pipelines.transforms.key_groups import Output, Row, Step, run_step, unpack
 from kappa_pipelines.transforms.stored import Kept
+from kappa_pipelines.transforms.table_pairs import DROP, LEAVE, LEFT, PUT, RIGHT, PairStep
 from kappa_pipelines.transforms.tables import (
     check_table,
     fill_order,
@@ -34,9 +39,6 @@ from kappa_pipelines.transforms.tables import (
 )
 from kappa_pipelines.transforms.versions import Change
 
-PUT = "put"
-DROP = "drop"
-LEAVE = "leave"
 _MESSAGES = Output({"to": "STRING", "id": "STRING", "verb": "STRING", "known": "BOOLEAN", "body": "STRING"})
 _JOINED = Output({"body": "STRING", "found": "STRING", "deleted": "BOOLEAN"})
 _NULL_KEY = ""  # a row without a reference; no key in JSON is empty
@@ -45,7 +47,8 @@ _NULL_KEY = ""  # a row without a reference; no key in JSON is empty
 class FollowStep(Step):
     """Stores the reference and body of each left row, and sends messages to the right rows.
 
-    Input rows are (id, to, order, body), output rows (to, id, verb, known, body); `known` means that the row existed before.
+    Input rows are (id, to, order, body), output rows (to, id, verb, known, body); `known` means that the row existed before, and the
+    body of `leave` is what the row references now.
     """
 
     def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterator[Row]:  # noqa: D102 - see Step
@@ -60,7 +63,7 @@ class FollowStep(Step):
             to = change.to or _NULL_KEY
             kept[key] = (change.order, to, change.body)
             if old is not None and old.to != to:
-                yield old.to, key, LEAVE, True, None
+                yield old.to, key, LEAVE, True, to
             yield to, key, PUT, old is not None, change.body
 
 
@@ -125,20 +128,49 @@ def build_table_join(spark: SparkSession, view: str, join: TableJoin) -> DataFra
     """Return the changes of the joined table; SpecError where the view names what is not there."""
     left, right = read_input(spark, join.left.from_), read_input(spark, join.right.from_)
     _check(view, join, left, right)
-    columns = {name: f.col(name) for name in ("id", "to", "order", "body")}
-    messages = run_step(_select_left(spark, join, left), "id", columns, FollowStep(), _MESSAGES)
+    references = _follow(spark, join.left, join.key, join.foreign_key, left.columns)
+    joined = _match(spark, join, references) if join.right_key is None else _pair(spark, join, references)
+    return _unpack(joined, join, left.schema, pick_types(right, join.columns))
+
+
+def _follow(
+    spark: SparkSession,
+    table: Table,
+    key: Sequence[str],
+    references: Mapping[str, str],
+    body: Sequence[str],
+) -> DataFrame:
+    """Return the messages of a table's rows to what they reference: its columns, and the names that the values have in the key there."""
+    known = reduce(and_, (f.col(quote(name)).isNotNull() for name in references))
+    to = f.when(known, pack_key(list(references), references.values()))
+    columns: dict[str, Column] = {"id": pack_key(key, key), "to": to}
+    changes = select_changes(spark.table(table.from_), table, columns, body)
+    taken = {name: f.col(name) for name in ("id", "to", "order", "body")}
+    return run_step(changes, "id", taken, FollowStep(), _MESSAGES)
+
+
+def _match(spark: SparkSession, join: TableJoin, references: DataFrame) -> DataFrame:
     changes = select_rows(spark, join.right, join.foreign_key, join.columns).withColumnRenamed("key", "to")
-    both = messages.unionByName(changes, allowMissingColumns=True)
+    both = references.unionByName(changes, allowMissingColumns=True)
     given = {name: f.col(name) for name in ("to", "id", "verb", "known", "body")} | {
         "order": fill_order(both)
     }
-    joined = run_step(both, "to", given, MatchStep(inner=join.unmatched is Unmatched.DROP), _JOINED)
-    return _unpack(joined, join, left.schema, pick_types(right, join.columns))
+    return run_step(both, "to", given, MatchStep(inner=join.unmatched is Unmatched.DROP), _JOINED)
+
+
+def _pair(spark: SparkSession, join: TableJoin, lefts: DataFrame) -> DataFrame:
+    own = {name: name for name in join.foreign_key.values()}
+    taken = list(dict.fromkeys(join.columns.values()))
+    rights = _follow(spark, join.right, join.right_key or (), own, taken)
+    both = lefts.withColumn("side", f.lit(LEFT)).unionByName(rights.withColumn("side", f.lit(RIGHT)))
+    given = {name: f.col(name) for name in ("to", "side", "id", "verb", "body")}
+    return run_step(both.where(f.col("to") != _NULL_KEY), "to", given, PairStep(), _JOINED)
 
 
 def describe_table_join(view: str, join: TableJoin) -> State:
     """Return the state of a join of tables."""
-    tables = f"rows of {join.left.from_}, twice, and of {join.right.from_}"
+    often = "" if join.right_key is None else ", twice"
+    tables = f"rows of {join.left.from_}, twice, and of {join.right.from_}{often}"
     return State(view, tables, (*join.key, *join.foreign_key.values()), "a tombstone deletes them")
 
 
@@ -152,13 +184,18 @@ def _check(view: str, join: TableJoin, left: Input, right: Input) -> None:
     check_new_columns(view, "tableJoin.deleted", [join.deleted], taken)
     check_table(view, "tableJoin.left", join.left, left)
     check_table(view, "tableJoin.right", join.right, right)
+    _check_right_key(view, join, right)
 
 
-def _select_left(spark: SparkSession, join: TableJoin, left: Input) -> DataFrame:
-    known = reduce(and_, (f.col(quote(name)).isNotNull() for name in join.foreign_key))
-    to = f.when(known, pack_key(list(join.foreign_key), join.foreign_key.values()))
-    columns: dict[str, Column] = {"id": pack_key(join.key, join.key), "to": to}
-    return select_changes(spark.table(join.left.from_), join.left, columns, left.columns)
+def _check_right_key(view: str, join: TableJoin, right: Input) -> None:
+    right.check_columns(view, "tableJoin.rightKey", join.right_key or ())
+    missing = [name for name in join.right_key or () if name not in join.columns.values()]
+    if missing:
+        raise SpecError(
+            Reason.INVALID_SPEC,
+            f"view {view!r}: tableJoin.rightKey has {', '.join(missing)}, which tableJoin.columns lacks; add it, as both keys are the key"
+            " of the result",
+        )
 
 
 def _unpack(joined: DataFrame, join: TableJoin, left: StructType, right: StructType) -> DataFrame:
