@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -103,8 +104,10 @@ class Shop:
         finally:
             self.run(f"ALTER PUBLICATION dbz_publication ADD TABLE {table}")
 
-    def reconcile(self, table: str, *options: str) -> "subprocess.CompletedProcess[str]":
-        url = f"postgresql://{USER}@127.0.0.1:{self.database.port}/{DATABASE}"
+    def reconcile(
+        self, table: str, *options: str, bootstrap: str = "", user: str = USER
+    ) -> "subprocess.CompletedProcess[str]":
+        url = f"postgresql://{user}@127.0.0.1:{self.database.port}/{DATABASE}"
         return subprocess.run(
             [
                 *(
@@ -121,7 +124,7 @@ class Shop:
                     "--topic",
                     f"{PREFIX}.public.{table}",
                     "--bootstrap",
-                    self.broker.bootstrap,
+                    bootstrap or self.broker.bootstrap,
                 ),
                 *options,
             ],
@@ -166,7 +169,7 @@ def shop() -> Iterator[Shop]:
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
         "value.converter.schemas.enable": "false",  # keys keep theirs
     }
-    with Broker() as broker, Postgres() as database:
+    with Broker(users={"reader": "secret-1"}, tls=True) as broker, Postgres() as database:
         with psycopg.connect(database.address, autocommit=True) as connection:
             connection.execute(SCHEMA.encode())
             connection.execute(f"INSERT INTO odd VALUES {ODD[0]}".encode())  # noqa: S608 - a row above
@@ -395,6 +398,42 @@ def test_a_column_that_no_event_has_is_named(shop: Shop) -> None:
     assert shop.prove("notes", "--ignore-column", "added")["verdict"] == "equal"
 
 
+@pytest.mark.parametrize(("password", "code"), [("secret-1", 0), ("secret-2", 2)])
+def test_the_log_in_to_kafka_is_read_from_a_file(
+    shop: Shop, tmp_path: Path, password: str, code: int
+) -> None:
+    file = tmp_path / "kafka.properties"
+    file.write_text(
+        f"security.protocol=sasl_ssl\nssl.ca.location={shop.broker.authority}\nsasl.mechanism=SCRAM-SHA-512\n"
+        f"sasl.username=reader\nsasl.password={password}\n"
+    )
+    done = shop.reconcile("odd", "--kafka-config", str(file), bootstrap=shop.broker.sasl_bootstrap)
+    assert done.returncode == code, done.stderr
+    assert ("log-in" in done.stderr or "Authentication" in done.stderr) == (code == 2)
+    assert password not in done.stdout + done.stderr
+
+
+def test_the_permission_to_select_is_enough(shop: Shop) -> None:
+    shop.run("CREATE ROLE auditor LOGIN")
+    assert "the user lacks SELECT on public.odd" in shop.reconcile("odd", user="auditor").stderr
+    shop.run("GRANT SELECT ON odd TO auditor")
+    assert shop.reconcile("odd", user="auditor").returncode == 0
+    shop.run("ALTER TABLE odd ENABLE ROW LEVEL SECURITY")
+    assert "row-level security hides rows" in shop.reconcile("odd", user="auditor").stderr
+    shop.run("ALTER TABLE odd DISABLE ROW LEVEL SECURITY")
+
+
+def test_the_same_without_a_connector_that_lives(shop: Shop) -> None:
+    """Rows that are equal are proven without it; and those that differ are right once it has written its changes again."""
+    shop.worker.kill()
+    assert shop.prove("lines", "--wait", "5s")["verdict"] == "equal"
+    shop.run("UPDATE lines SET quantity = quantity + 1 WHERE quantity > 490")
+    found = shop.prove("lines", "--wait", "5s")
+    assert (found["verdict"], found["undecidedCount"]) == ("undecided", 10)
+    shop.worker.restart(graceful=True)
+    assert shop.prove("lines", "--wait", "2m")["verdict"] == "equal"
+
+
 def test_what_cannot_be_compared_is_refused_with_its_cause(shop: Shop) -> None:
     shop.run("CREATE TABLE keyless (id INT)")
     shop.run("CREATE VIEW every_order AS SELECT * FROM orders")
@@ -404,4 +443,6 @@ def test_what_cannot_be_compared_is_refused_with_its_cause(shop: Shop) -> None:
     missing = shop.reconcile("signals", "--topic", "none")
     assert (missing.returncode, missing.stdout) == (2, "")
     assert "topic none does not exist" in missing.stderr
+    other = shop.reconcile("signals", "--topic", f"{PREFIX}.public.lines")
+    assert "no record of the topic has the key (id) of public.signals" in other.stderr
     assert shop.reconcile("orders", "--repair").returncode == 2

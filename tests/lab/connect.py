@@ -97,6 +97,12 @@ class ConnectWorker:
     ) -> None:
         self._clean_up()
 
+    def kill(self) -> None:
+        """Kill the worker."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
     def restart(self, *, graceful: bool) -> None:
         """Stop the worker, or kill it, and start it again with the offsets that it has written."""
         assert self._process is not None

@@ -228,6 +228,14 @@ def test_a_tombstone_alone_deletes_in_its_own_partition_only() -> None:
     assert elsewhere.row == version(900, 1)
 
 
+def test_a_deletion_after_the_snapshot_is_not_seen_and_neither_is_its_tombstone() -> None:
+    deletion = Version(Change.DELETE, 2000, 70, 0, 1)
+    tombstone = Version(Change.TOMBSTONE, None, None, 0, 2)
+    state = fold([version(900, 1), deletion, tombstone], NOW)
+    assert state.row == version(900, 1)
+    assert state.later == [deletion]
+
+
 def test_a_key_with_rows_in_two_partitions_is_a_duplicate() -> None:
     state = fold([version(900, 1), version(950, 2, partition=1)], NOW)
     assert state.is_duplicate

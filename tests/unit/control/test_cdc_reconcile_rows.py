@@ -65,6 +65,8 @@ def column(kind: Kind, **more: Any) -> Column:
         (column(Kind.BOOLEAN), False, "f"),
         (column(Kind.NUMERIC, scale=2), "BNI=", "12.34"),
         (column(Kind.NUMERIC, scale=2), "+w==", "-0.05"),
+        (column(Kind.NUMERIC, scale=2), "BOI=", "12.5"),
+        (column(Kind.NUMERIC, scale=2), "ZA==", "1"),
         (column(Kind.NUMERIC, scale=-2), "AQ==", "100"),
         (column(Kind.NUMERIC), {"scale": 1, "value": "Dw=="}, "1.5"),
         (column(Kind.NUMERIC, scale=2, is_text=True), "1234", "1234"),

@@ -12,6 +12,9 @@ _WIDE_TEXT, _WIDE_COLUMNS = 500, 60
 """Characters and columns from which a row may have values that PostgreSQL keeps outside of it, and leaves out of updates."""
 
 
+_MOST_TABLES = 5
+
+
 class Change(IntEnum):
     """What a record does to its row."""
 
@@ -61,7 +64,8 @@ class EventReader:
     """Reads records, and counts what it cannot use.
 
     `seen` are the columns of all rows. `latest` is the last position of a change that was read: all transactions that committed before it
-    are in the log, as Debezium writes them in the order of their commits. `server` is the logical name of the connector.
+    are in the log, as Debezium writes them in the order of their commits. `server` is the logical name of the connector, and
+    `tables` are those that rows are of, up to a limit.
     """
 
     table: Table
@@ -73,6 +77,7 @@ class EventReader:
     unreadable: int = 0
     wrong_keys: int = 0
     server: str = ""
+    tables: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._key = RowReader(self.table.key, is_key=True)
@@ -83,8 +88,8 @@ class EventReader:
         """Return the joined fields of the key, and the version; None for a record that is no version of a row."""
         self.records += 1
         try:
-            event = None if record.value is None else _unwrap(json.loads(record.value), "op")
-            key = None if record.key is None else _unwrap(json.loads(record.key), *self._names)
+            event = None if record.value is None else _unwrap(_parse(record.value.decode()), "op")
+            key = None if record.key is None else _unwrap(_parse(record.key.decode()), *self._names)
             if event is not None and event["op"] in _OTHERS:
                 self.truncations += event["op"] == "t"
                 return None
@@ -101,6 +106,8 @@ class EventReader:
             return Version(Change.TOMBSTONE, None, None, record.partition, record.offset)
         source, op = event["source"], event["op"]
         self.server = source["name"]
+        if len(self.tables) < _MOST_TABLES:
+            self.tables.add(f"{source.get('schema')}.{source.get('table')}")
         position = find_position(source)
         is_full = op == "r" and source.get("snapshot") != "incremental"
         if op != "r" and position is not None and position > self.latest:
@@ -121,11 +128,12 @@ class EventReader:
 
     def read_fields(self, record: Record) -> tuple[list[str], dict[str, Any]] | None:
         """Return the fields of the row of a record and its values; None where it has none."""
-        event = None if record.value is None else _unwrap(json.loads(record.value), "op")
+        event = None if record.value is None else _unwrap(_parse(record.value.decode()), "op")
         row = event and event.get("after")
         return (self._row.read(row), row) if row else None
 
 
+_parse = json.JSONDecoder().decode
 _OTHERS = frozenset("tm")
 """Truncations and messages."""
 

@@ -88,7 +88,7 @@ class FirstPass:
     def run(self, table: Table) -> First:
         """Return the rows that differ."""
         self.follower.read_all(self._keep)
-        _check_columns(table, self.events)
+        _check_topic(table, self.events)
         with self.database.view() as view:
             check_same(table, view.table)
             sums = self._read_checksums(view)
@@ -150,13 +150,22 @@ class FirstPass:
         return find_differing(sums, topic) | suspect
 
 
-def _check_columns(table: Table, events: EventReader) -> None:
+def _check_topic(table: Table, events: EventReader) -> None:
+    """Raise DatabaseProblem where the topic cannot be that of the table, as its rows would all differ."""
+    if events.wrong_keys and not events.rows:
+        raise DatabaseProblem(
+            f"no record of the topic has the key ({_list_key(table)}) of {table.name}: name another topic, or its key with --key"
+        )
     missing = [each.name for each in table.columns if each.name not in events.seen]
     if events.rows and missing:
         raise DatabaseProblem(
             f"no event of the topic has column {', '.join(missing)} of {table.name}; if the connector leaves it out on purpose, add"
             f" --ignore-column {missing[0]}"
         )
+
+
+def _list_key(table: Table) -> str:
+    return ", ".join(each.name for each in table.key)
 
 
 def _build_proof(request: Request, first: First, decided: Decided, events: EventReader) -> Proof:
@@ -179,11 +188,13 @@ def _build_proof(request: Request, first: First, decided: Decided, events: Event
 
 
 def _list_notes(table: Table, first: First, events: EventReader) -> list[str]:
-    key = ", ".join(each.name for each in table.key)
     found = {
         f"{first.excess:,} more rows differed and were not compared again": first.excess,
         f"{events.truncations} truncations are in the topic, whose rows from before stay in it": events.truncations,
         f"{events.unreadable} records of the topic are no change events in JSON": events.unreadable,
-        f"{events.wrong_keys} records of the topic have another key than ({key}); see --key": events.wrong_keys,
+        f"{events.wrong_keys} records of the topic have another key than ({_list_key(table)}); see --key": events.wrong_keys,
     }
-    return [text for text, count in found.items() if count]
+    tables = [
+        f"the topic has events of table {each}" for each in sorted(events.tables) if each != str(table.name)
+    ]
+    return [*(text for text, count in found.items() if count), *tables]

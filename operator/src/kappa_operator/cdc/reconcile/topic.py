@@ -13,7 +13,7 @@ from kappa_operator.cdc.reconcile.events import Record
 from kappa_operator.errors import KafkaFailure
 from kappa_operator.kafka.errors import ClientErrors
 
-_TIMEOUT = 20.0
+_TIMEOUT, _SLICE = 20.0, 2.0
 _STALLED = 60.0
 """Seconds without any record or end after which the brokers are given up."""
 _BATCH, _POLL = 10_000, 0.2
@@ -33,6 +33,8 @@ CLIENT_SETTINGS = {
     "socket.connection.setup.timeout.ms": "5000",
     "log_level": "0",
 }
+_SINGLE = {"fetch.wait.max.ms": "10", "queued.min.messages": "1", "fetch.message.max.bytes": "65536"}
+"""Settings to fetch one record, which would otherwise wait for more."""
 Ends = Mapping[int, int]
 """Offsets behind the last record, by partition."""
 
@@ -64,14 +66,14 @@ class TopicReader:
     def __exit__(self, *_: object) -> None:
         self._consumer.close()
 
-    def _open(self) -> Consumer:
+    def _open(self, more: Mapping[str, str] | None = None) -> Consumer:
         try:
-            return Consumer({**self._settings, "error_cb": self._errors.record})
+            return Consumer({**self._settings, **(more or {}), "error_cb": self._errors.record})
         except (KafkaException, ValueError) as error:
             raise KafkaFailure(f"the settings of Kafka cannot be used: {error}", retryable=False) from None
 
     def _list_partitions(self) -> list[int]:
-        found = self._consumer.list_topics(self._topic, timeout=_TIMEOUT).topics[self._topic]
+        found = self._describe()
         if found.error is not None and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise KafkaFailure(
                 f"topic {self._topic} does not exist, or the user may not see it", retryable=False
@@ -79,6 +81,17 @@ class TopicReader:
         if found.error is not None:
             raise self._errors.explain(found.error)
         return sorted(found.partitions)
+
+    def _describe(self) -> Any:
+        """Ask for a while; a refused log-in or certificate ends the wait early, which the library does not."""
+        until = time.monotonic() + _TIMEOUT
+        while True:
+            try:
+                return self._consumer.list_topics(self._topic, timeout=_SLICE).topics[self._topic]
+            except KafkaException:
+                self._consumer.poll(0)
+                if self._errors.is_final or time.monotonic() > until:
+                    raise
 
     def find_ends(self) -> dict[int, int]:
         """Return the present ends, also of partitions that were added; those are read from their beginnings."""
@@ -134,7 +147,7 @@ class TopicReader:
 
     def fetch(self, places: Iterable[tuple[int, int]]) -> Iterator[Record]:
         """Yield records by partition and offset; one that compaction has removed is left out."""
-        consumer = self._open()
+        consumer = self._open(_SINGLE)
         try:
             for partition, offset in sorted(places):
                 consumer.assign([TopicPartition(self._topic, partition, offset)])
