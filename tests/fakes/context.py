@@ -19,7 +19,7 @@ from fakes.permissions import PermittedCluster
 from fakes.samples import FakeSamples
 from kappa_crds import API_VERSION
 from kappa_crds.progress import DriverExit, Progress, SavepointProgress
-from kappa_operator.consent import CONNECT, KAFKA, PREFIX, REGISTRY, S3, WEBHOOK
+from kappa_operator.consent import CONNECT, DATABASE, KAFKA, PREFIX, REGISTRY, S3, WEBHOOK
 from kappa_operator.engine.actions import CallWebhook
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
@@ -200,7 +200,7 @@ class Operator:
         self.drivers = drivers or FakeDrivers()
         self.lag = lag or FakeSamples()
         self.webhooks = webhooks or FakeWebhooks(fuse=self.cluster.fuse)
-        self.connect = connect or FakeConnect()
+        self.connect = connect or FakeConnect(fuse=self.cluster.fuse)
         self.cache = ResourceCache(kinds, (settings or Settings()).get_limit)
         self.reads = RecentReads(lambda: self.clock().timestamp(), LONGEST if remembers else 0.0)
         self.context = OperatorContext(
@@ -296,7 +296,7 @@ def build_resource(kind: str, name: str, namespace: str = "shop", **spec: Any) -
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
 
 
-ALLOW_ALL = {f"{PREFIX}{use}": "*" for use in (KAFKA, REGISTRY, S3, WEBHOOK, CONNECT)}
+ALLOW_ALL = {f"{PREFIX}{use}": "*" for use in (KAFKA, REGISTRY, S3, WEBHOOK, CONNECT, DATABASE)}
 """Annotations of a Secret that allows every use, wherever it is sent."""
 
 

@@ -67,6 +67,22 @@ spec:
   mute: [{start: "0 22 * * *", duration: 8h, timeZone: Europe/Berlin}]
 """
 
+CDC_SOURCE = """\
+apiVersion: kappa-platform.io/v1alpha1
+kind: CDCSource
+metadata: {name: shop}
+spec:
+  postgresql:
+    host: db.example
+    database: shop
+    credentialsSecretRef: {name: shop-db}
+    tls: {caSecretRef: {name: shop-db-ca}}
+  tables: {include: ["public.*"], exclude: [public.audit_log]}
+  columns:
+    exclude: [public.customers.password]
+    hash: [{columns: [public.customers.email], salt: change-this-text}]
+"""
+
 EXAMPLES = {
     "KafkaCluster": KAFKA_CLUSTER,
     "Topic": TOPIC,
@@ -74,4 +90,5 @@ EXAMPLES = {
     "Pipeline": PIPELINE,
     "Savepoint": SAVEPOINT,
     "LagPolicy": LAG_POLICY,
+    "CDCSource": CDC_SOURCE,
 }

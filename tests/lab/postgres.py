@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import LiteralString, Self
+from typing import Any, LiteralString, Self
 
 import psycopg
 
@@ -91,6 +91,11 @@ class Postgres:
         """Run a statement in a transaction of its own; `%s` in it stands for a value."""
         with psycopg.connect(self.address, autocommit=True) as connection:
             connection.execute(statement, values or None)
+
+    def query(self, statement: LiteralString) -> list[tuple[Any, ...]]:
+        """Return the rows of a query."""
+        with psycopg.connect(self.address, autocommit=True) as connection:
+            return connection.execute(statement).fetchall()
 
     @property
     def address(self) -> str:

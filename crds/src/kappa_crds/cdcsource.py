@@ -8,7 +8,7 @@ from pydantic import Field
 from kappa_crds.cdcsource_status import CDCSourceStatus
 from kappa_crds.databases import ColumnPattern, KeyColumn, MySql, PostgreSql, TableName
 from kappa_crds.envelope import DecimalEncoding
-from kappa_crds.model import Duration, IntOrText, Model, PositiveDuration, ResourceName, Rule
+from kappa_crds.model import Duration, Model, PositiveDuration, ResourceName, Rule
 from kappa_crds.resource import Kind, PrinterColumn, build_columns
 from kappa_crds.topic import Cleanup, DeletionPolicy
 
@@ -148,21 +148,13 @@ class ConnectorRestart(Model):
     """A connector that ran this long without failure resets the count of failures."""
 
 
-TuningValue = Annotated[
-    str,
-    Field(max_length=12),
-    IntOrText(),
-    Rule("type(self) == int ? self >= 0 : self.matches('^[0-9]{1,12}$')", "must be a whole number"),
-]
+TuningValue = Annotated[int, Field(ge=0, le=1_000_000_000_000)]
 
 
-def _keep(field: str, what: str) -> Rule:
-    """Return the rule that a field of PostgreSQL does not change."""
-    path = f"postgresql.?{field}"
-    return Rule(
-        f"!has(self.postgresql) || !has(oldSelf.postgresql) || self.{path} == oldSelf.{path}",
-        f"spec.postgresql.{field} cannot change: {what}; create a new CDCSource",
-    )
+def _is_same(field: str) -> str:
+    """Return the condition that a field is as it was. The API server cannot bound the cost of comparing optional values."""
+    here, before = f"self.{field}", f"oldSelf.{field}"
+    return f"has({here}) == has({before}) && (!has({here}) || {here} == {before})"
 
 
 class CDCSourceSpec(Model):
@@ -177,10 +169,16 @@ class CDCSourceSpec(Model):
             "has(self.postgresql) == has(oldSelf.postgresql) && has(self.mysql) == has(oldSelf.mysql)",
             "the kind of database cannot change: the position of the connector means nothing in another one; create a new CDCSource",
         ),
-        _keep("database", "the position of the connector means nothing in another database"),
-        _keep("slot", "another slot has not kept the changes since the last one that was read"),
         Rule(
-            "self.?topicPrefix == oldSelf.?topicPrefix",
+            "!has(self.postgresql) || !has(oldSelf.postgresql) || self.postgresql.database == oldSelf.postgresql.database",
+            "spec.postgresql.database cannot change: the position of the connector means nothing in another database; create a new CDCSource",
+        ),
+        Rule(
+            f"!has(self.postgresql) || !has(oldSelf.postgresql) || ({_is_same('postgresql.slot')})",
+            "spec.postgresql.slot cannot change: another slot has not kept the changes since the last one that was read; create a new CDCSource",
+        ),
+        Rule(
+            _is_same("topicPrefix"),
             "spec.topicPrefix cannot change: the connector would take a new snapshot into new topics; create a new CDCSource",
         ),
         Rule(

@@ -50,6 +50,8 @@ LOG_IN = Backoff(15.0, 900.0)
 """A log-in that Kafka refused: repeated ones lock accounts, and look like an attack."""
 STORE = Backoff(30.0, 600.0)
 """A check of a state store that failed."""
+DATABASE = Backoff(15.0, 600.0)
+"""A check of a database that found an error, or could not be made."""
 SAVEPOINT = Backoff(5.0, 300.0)
 """A savepoint, its verification, a copy of it, or its deletion."""
 WEBHOOK = Backoff(10.0, 600.0)

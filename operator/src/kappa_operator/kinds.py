@@ -4,6 +4,7 @@ A kind of `kappa_crds` that is not in the table is an error when this module is 
 """
 
 from kappa_crds import kinds
+from kappa_crds.cdcsource import CDC_SOURCE, CDC_SOURCE_FINALIZER
 from kappa_crds.conversion import convert
 from kappa_crds.kafkacluster import KAFKA_CLUSTER
 from kappa_crds.lagpolicy import LAG_POLICY
@@ -13,6 +14,9 @@ from kappa_crds.reasons import Reason
 from kappa_crds.savepoint import SAVEPOINT, SAVEPOINT_FINALIZER
 from kappa_crds.statestore import STATE_STORE, STATE_STORE_FINALIZER
 from kappa_crds.topic import TOPIC, TOPIC_FINALIZER
+from kappa_operator.cdcsource.decide import CDC_SOURCE_STEPS
+from kappa_operator.cdcsource.objects import SOURCE_LABEL
+from kappa_operator.cdcsource.observe import observe_cdcsource
 from kappa_operator.connect.names import CONNECT_LABEL
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.kinds import Body, KindEntry, OwnedPods, Reference, build_table
@@ -118,6 +122,15 @@ KIND_TABLE = build_table(
             finalizer=LAG_FINALIZER,
             on_deleted=forget_policy,
             is_long=is_long,
+        ),
+        KindEntry(
+            CDC_SOURCE,
+            observe_cdcsource,
+            CDC_SOURCE_STEPS,
+            limit="cdcSources",
+            finalizer=CDC_SOURCE_FINALIZER,
+            defaults=("clusterRef",),
+            pods=OwnedPods(SOURCE_LABEL),
         ),
     ),
     kinds.KINDS,

@@ -29,6 +29,8 @@ class Settings:
     connect_java_options: str = ""
     connect_hosts: tuple[str, ...] = ()
     """Hosts of Kafka Connect of others that KafkaClusters may name: `host`, `host:port` or `*.domain`; none where empty."""
+    operator_image: str = "kappa/operator:dev"
+    """The image of the operator itself, which pods that work in a database run."""
     image_pull_policy: str = "IfNotPresent"
     java_options: str = ""
     allowed_images: tuple[str, ...] = ("*",)
@@ -94,6 +96,7 @@ class Settings:
     limit_state_stores: int = 50
     limit_savepoints: int = 1000
     limit_lag_policies: int = 200
+    limit_cdc_sources: int = 100
     """What a namespace may have; the executors are the sum over its pipelines."""
     limit_partitions: int = 1000
     """Partitions that one Topic may request."""

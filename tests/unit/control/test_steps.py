@@ -8,6 +8,12 @@ import pytest
 from fakes.context import START
 from kappa_crds.kinds import find_kind
 from kappa_crds.reasons import Reason
+from kappa_operator.cdcsource import connector as cdc_connector
+from kappa_operator.cdcsource import decide as cdcsource
+from kappa_operator.cdcsource.check import check_database
+from kappa_operator.cdcsource.deletion import delete_source
+from kappa_operator.cdcsource.model import CDCSourceObserved, ConnectorView
+from kappa_operator.connect.model import ConnectorStatus
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.kinds import KindEntry, Step
 from kappa_operator.errors import BrokerUnreachable
@@ -58,6 +64,27 @@ CONFLICT = TopicObserved(
     "orders", MAIN, TopicView("orders", "id", 1, 1), BrokerUnreachable("none"), Key("Topic", "lab", "orders"),
 )  # fmt: skip
 POLICY = {"clusterRef": "main", "selector": {"groups": ["g"]}, "warning": {"lag": "1m"}, "remediation": {"throttleProducers": {"producers": [{"clientId": "c"}]}}}  # fmt: skip
+CDC = {
+    "postgresql": {"host": "db", "database": "d", "credentialsSecretRef": {"name": "s"}},
+    "tables": {"include": ["t"]},
+}
+CDC_STATUS = {
+    "lost": "the slot",
+    "snapshotRequest": "",
+    "lastCheck": NOW.isoformat(),
+    "work": {"number": 1, "state": "Ended", "at": NOW.isoformat(), "fingerprint": "x"},
+}
+VIEW = ConnectorView({"kappa.uid": "u"}, ConnectorStatus.model_validate({"connector": {"state": "PAUSED"}}))
+FAILED = ConnectorView({"kappa.uid": "u"}, ConnectorStatus.model_validate({"connector": {"state": "FAILED"}}))
+MAIN_CLUSTER = parse("KafkaCluster", {"bootstrapServers": BROKER})
+
+
+def observe_source(
+    view: ConnectorView | None = VIEW, request: str = "", **metadata: Any
+) -> CDCSourceObserved:
+    resource = parse("CDCSource", {**CDC, "snapshot": {"request": request}}, CDC_STATUS, **metadata)
+    return CDCSourceObserved(resource, MAIN_CLUSTER, connector=view)
+
 
 ORDERS: list[tuple[str, Step[Any], Step[Any], Any]] = [
     ("Topic", delete_topic, topic.hold_topic, CONFLICT),
@@ -80,6 +107,16 @@ ORDERS: list[tuple[str, Step[Any], Step[Any], Any]] = [
     ("Savepoint", savepoint.import_savepoint, savepoint.wait_for_pipeline, SavepointObserved(parse("Savepoint", {"pipelineRef": "p", "import": {"name": "s"}}))),
     ("LagPolicy", lagpolicy_deletion.delete_policy, lagpolicy_deletion.hold_policy, LagPolicyObserved(parse("LagPolicy", POLICY, **DELETED))),
     ("LagPolicy", lagpolicy_deletion.hold_policy, lagpolicy.evaluate, LagPolicyObserved(parse("LagPolicy", POLICY), "main")),
+    ("CDCSource", delete_source, cdcsource.hold_source, observe_source(VIEW, deletionTimestamp=DELETED["deletionTimestamp"])),
+    ("CDCSource", cdcsource.hold_source, cdcsource.report_problem, CDCSourceObserved(parse("CDCSource", CDC), problem=BrokerUnreachable("none"))),
+    ("CDCSource", cdcsource.report_problem, check_database, CDCSourceObserved(parse("CDCSource", CDC), problem=BrokerUnreachable("none"))),
+    ("CDCSource", cdc_connector.report_foreign, check_database, observe_source(ConnectorView({}, VIEW.status))),
+    ("CDCSource", check_database, cdc_connector.keep_credentials, observe_source()),
+    ("CDCSource", cdc_connector.keep_credentials, cdc_connector.take_snapshot, observe_source(request="again")),
+    ("CDCSource", cdc_connector.stop_lost, cdc_connector.change_connector, observe_source()),
+    ("CDCSource", cdc_connector.take_snapshot, cdc_connector.change_connector, observe_source(request="again")),
+    ("CDCSource", cdc_connector.change_connector, cdc_connector.set_state, observe_source()),
+    ("CDCSource", cdc_connector.restart_failed, cdc_connector.report_source, observe_source(FAILED)),
     ("LagPolicy", lagpolicy.wait_for_sample, lagpolicy.evaluate, LagPolicyObserved(parse("LagPolicy", POLICY, {"lastSampled": NOW.isoformat(), "observedGeneration": 1}), "main")),
 ]  # fmt: skip
 

@@ -16,6 +16,7 @@ from kappa_crds.kinds import KINDS
 from kappa_operator.engine.keys import Key, ObjectRef
 from unit.control.lag_shop import BASE, POLICY, Shop
 from unit.control.lives import CHANGED, CLUSTER, PIPELINE, SAVEPOINT, SPEC, STORE, TOPICS, Life, write
+from unit.control.sources import SOURCE, start
 
 Path = tuple[str | int, ...]
 REBUILT = {
@@ -69,6 +70,12 @@ async def evaluate_policy() -> tuple[Operator, Key]:
     return shop.operator, POLICY
 
 
+async def run_source() -> tuple[Operator, Key]:
+    shop = await start(deletionPolicy="Delete")
+    await shop.run(320)
+    return shop.operator, SOURCE
+
+
 SCENES: Mapping[str, Callable[[], Awaitable[tuple[Operator, Key]]]] = {
     "KafkaCluster": check_cluster,
     "Topic": check_topic,
@@ -76,6 +83,7 @@ SCENES: Mapping[str, Callable[[], Awaitable[tuple[Operator, Key]]]] = {
     "Pipeline": run_pipeline,
     "Savepoint": take_savepoint,
     "LagPolicy": evaluate_policy,
+    "CDCSource": run_source,
 }
 UNKNOWN = st.recursive(
     st.booleans() | st.integers(-1000, 1000) | st.text("abc é\n", max_size=8),
@@ -153,6 +161,7 @@ def test_a_status_that_cannot_be_read_is_never_replaced(kind: str, broken: str) 
             [{"kind": "Teleport", "target": "x", "since": "2026-01-01T00:00:00Z"}],
         ),
         ("StateStore", ("measurement",), "soon"),
+        ("CDCSource", ("work", "state"), "Halfway"),
     ],
 )
 def test_a_step_that_this_version_does_not_know_stops_everything_but_the_report(

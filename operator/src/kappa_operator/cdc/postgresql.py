@@ -48,7 +48,7 @@ async def gather_postgresql(
     """Return the facts; raise DatabaseProblem."""
     try:
         async with asyncio.timeout(TOTAL_SECONDS):
-            async with await _connect(address) as connection:
+            async with await connect(address) as connection:
                 return await _gather(connection, address, patterns, publication)
     except TimeoutError:
         raise DatabaseUnreachable(f"{name_address(address)}: no answer within {TOTAL_SECONDS} s") from None
@@ -63,7 +63,8 @@ def name_address(address: Address) -> str:
     return f"{address.host}:{address.port}/{address.database}"
 
 
-async def _connect(address: Address) -> psycopg.AsyncConnection[Any]:
+async def connect(address: Address) -> psycopg.AsyncConnection[Any]:
+    """Return a connection; raise DatabaseProblem."""
     try:
         return await psycopg.AsyncConnection.connect(**build_options(address))
     except psycopg.Error as error:

@@ -4,6 +4,7 @@ import hashlib
 import json
 
 from kappa_crds.connect import ConnectWorkers
+from kappa_operator.cdcsource.peers import find_database_peers
 from kappa_operator.connect.access import read_connect_access
 from kappa_operator.connect.certificates import compute_fingerprint, is_due
 from kappa_operator.connect.decide import find_workers
@@ -22,7 +23,7 @@ from kappa_operator.consent import KAFKA_CONNECT
 from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
-from kappa_operator.engine.network import read_network
+from kappa_operator.engine.network import Destination, read_network
 from kappa_operator.engine.ownership import find_controller
 from kappa_operator.engine.recent import MINUTE, SHORT
 from kappa_operator.errors import ConnectFailure, KafkaFailure, KappaError, NotAllowed, SecretProblem
@@ -80,7 +81,11 @@ async def _observe_workers(
         versions = await _check_log_in(context, resource)
     except SecretProblem as problem:
         blocked = problem
-    options = None if secret is None else _build_options(context, f"{compute_fingerprint(secret)}-{versions}")
+    options = (
+        None
+        if secret is None
+        else _build_options(context, resource, f"{compute_fingerprint(secret)}-{versions}")
+    )
     found = await context.cluster.get(_build_ref(resource))
     pods = await _read_pods(context, resource)
     # Without a ready worker the Service leads nowhere, and a call would only wait.
@@ -119,14 +124,16 @@ async def _check_log_in(context: OperatorContext, resource: KafkaClusterResource
     return hashlib.sha256(json.dumps(versions).encode()).hexdigest()[:10]
 
 
-def _build_options(context: OperatorContext, secrets: str) -> WorkerOptions:
-    settings = context.settings
+def _build_options(context: OperatorContext, resource: KafkaClusterResource, secrets: str) -> WorkerOptions:
+    settings, metadata = context.settings, resource.metadata
+    peers = find_database_peers(context.cache, metadata.namespace, metadata.name)
     return WorkerOptions(
         image=settings.connect_image,
         pull_policy=settings.image_pull_policy,
         java_options=settings.connect_java_options,
         pods=settings.pods,
         network=read_network(settings.network_policies, settings.namespace),
+        databases=tuple(Destination(host, port) for host, port in peers),
         secrets=secrets,
     )
 

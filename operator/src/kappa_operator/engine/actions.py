@@ -265,6 +265,84 @@ class TakeSavepoint:
     location: str
 
 
+@dataclass(frozen=True, slots=True)
+class KeepCredentials:
+    """Copy a log-in to a database into the Secret of the workers of Kafka Connect, below the name of the source, and create that Secret.
+
+    `server` is the host:port that the login may be sent to. `ca` names the Secret and the key with authorities; without it the connection
+    has no TLS. With `truststore` these are kept in the form of Java, too.
+    """
+
+    manifest: Manifest
+    source: str
+    login: ObjectRef
+    server: str
+    ca: tuple[ObjectRef, str] | None = None
+    truststore: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropCredentials:
+    """Remove the log-in of a source from the Secret of the workers; one that is gone is fine."""
+
+    secret: ObjectRef
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateConnector:
+    """Have Kafka Connect validate a configuration, which logs in to the database, and create a connector in a state."""
+
+    cluster: Key
+    name: str
+    config: Mapping[str, str]
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeConnector:
+    """Have Kafka Connect validate a configuration and replace that of a connector, which restarts its tasks."""
+
+    cluster: Key
+    name: str
+    config: Mapping[str, str]
+    changed: tuple[str, ...] = ()
+    """Names of the properties that differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetConnectorState:
+    """Have a connector run, pause, or give up its tasks; a repeated request is fine."""
+
+    cluster: Key
+    name: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class RestartConnector:
+    """Restart a connector and its tasks, as far as they failed."""
+
+    cluster: Key
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetOffsets:
+    """Forget the position of a connector without tasks; its next start is its first."""
+
+    cluster: Key
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteConnector:
+    """Delete a connector; its position stays in Kafka Connect."""
+
+    cluster: Key
+    name: str
+
+
 ObjectAction = (
     ApplyObject
     | CreateObject
@@ -274,6 +352,10 @@ ObjectAction = (
     | KeepConnectSecret
     | DeleteObject
 )
+ConnectorAction = (
+    CreateConnector | ChangeConnector | SetConnectorState | RestartConnector | ForgetOffsets | DeleteConnector
+)
+ConnectAction = KeepCredentials | DropCredentials | ConnectorAction
 DriverAction = StopDriver | ActivateDriver | TakeSavepoint
 UserAction = GrantPermissions | RevokePermissions | DeleteUser
 KafkaAction = CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic | SetQuota | UserAction
@@ -290,6 +372,7 @@ Action = (
     | PutUser
     | ObjectAction
     | DriverAction
+    | ConnectAction
     | KafkaAction
 )
 
@@ -345,6 +428,17 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return f"give producer {producer} {wanted}"
         case PutUser() | GrantPermissions() | RevokePermissions() | DeleteUser():
             return _describe_user_action(action)
+        case (
+            KeepCredentials()
+            | DropCredentials()
+            | CreateConnector()
+            | ChangeConnector()
+            | SetConnectorState()
+            | RestartConnector()
+            | ForgetOffsets()
+            | DeleteConnector()
+        ):
+            return _describe_connect_action(action)
         case _:
             assert_never(action)
 
@@ -359,6 +453,28 @@ def _describe_user_action(action: PutUser | UserAction) -> str:
             return f"revoke from user {user}: {', '.join(map(str, acls))}"
         case DeleteUser(_, user):
             return f"delete user {user} in Kafka with its ACLs"
+        case _:
+            assert_never(action)
+
+
+def _describe_connect_action(action: ConnectAction) -> str:
+    match action:
+        case KeepCredentials(manifest, source):
+            return f"keep the credentials of {source} in {ObjectRef.of(manifest)}"
+        case DropCredentials(secret, source):
+            return f"remove the credentials of {source} from {secret}"
+        case CreateConnector(_, name, config, state):
+            return f"create connector {name} ({config.get('connector.class')}), {state.lower()}"
+        case ChangeConnector(_, name, _, changed):
+            return f"change connector {name}, which restarts its task: {', '.join(changed)}"
+        case SetConnectorState(_, name, state):
+            return f"have connector {name} be {state.lower()}"
+        case RestartConnector(_, name):
+            return f"restart what failed of connector {name}"
+        case ForgetOffsets(_, name):
+            return f"forget the position of connector {name}"
+        case DeleteConnector(_, name):
+            return f"delete connector {name}"
         case _:
             assert_never(action)
 

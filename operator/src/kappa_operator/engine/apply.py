@@ -14,6 +14,7 @@ from kappa_crds import API_VERSION
 from kappa_crds.conditions import ConditionType, find_condition
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource, ResourceStatus
+from kappa_operator.connect.apply import apply_connect
 from kappa_operator.connect.certificates import keep_connect_secret
 from kappa_operator.consent import WEBHOOK, Purpose
 from kappa_operator.engine import actions as act
@@ -116,12 +117,21 @@ async def _apply(context: OperatorContext, resource: AnyResource, action: act.Ac
             await _call_webhook(context, action)
         case act.TakeRolloutSlot():
             _take_slot(context, Key.of(resource))
-        case act.Disconnect(cluster):
-            context.kafka.release(cluster)
-        case act.Reconnect(cluster, access):
-            context.kafka.connect(cluster, access)
+        case act.Disconnect() | act.Reconnect():
+            _change_client(context, action)
         case act.StopDriver() | act.ActivateDriver() | act.TakeSavepoint():
             await _call_driver(context, action, await read_control(context, action.token))
+        case (
+            act.KeepCredentials()
+            | act.DropCredentials()
+            | act.CreateConnector()
+            | act.ChangeConnector()
+            | act.SetConnectorState()
+            | act.RestartConnector()
+            | act.ForgetOffsets()
+            | act.DeleteConnector()
+        ):
+            await apply_connect(context, action)
         case (
             act.PutUser()
             | act.CreateTopic()
@@ -136,6 +146,13 @@ async def _apply(context: OperatorContext, resource: AnyResource, action: act.Ac
             await _change_kafka(context, action)
         case _:
             assert_never(action)
+
+
+def _change_client(context: OperatorContext, action: act.Disconnect | act.Reconnect) -> None:
+    if isinstance(action, act.Reconnect):
+        context.kafka.connect(action.cluster, action.access)
+    else:
+        context.kafka.release(action.cluster)
 
 
 async def _change_kafka(context: OperatorContext, action: act.KafkaAction | act.PutUser) -> None:

@@ -45,7 +45,7 @@ def build_common(source: Source, default_schema: str) -> dict[str, str]:
     tables = list_tables(spec.tables.include, spec.tables.exclude, default_schema)
     is_exact = spec.delivery is Delivery.EXACTLY_ONCE
     return {
-        **spec.config,
+        **{name: str(number) for name, number in spec.config.items()},
         OWNER: source.uid,
         CREDENTIALS: source.credentials,
         "tasks.max": "1",

@@ -3,11 +3,8 @@
 import hashlib
 
 from kappa_crds.databases import PostgreSql
+from kappa_operator.connect.names import SOURCES_DIR, SOURCES_PROVIDER
 
-SOURCES_DIR = "/etc/kappa/sources"
-"""Where workers mount the Secret with the credentials of all sources."""
-PROVIDER = "sources"
-"""The config provider of the workers that reads files of that folder."""
 USERNAME, PASSWORD, CA, TRUSTSTORE = "username", "password", "ca.crt", "p12"
 """Ends of the keys of a source in that Secret."""
 _LONGEST = 63
@@ -20,7 +17,7 @@ def name_key(source: str, part: str) -> str:
 
 def refer(source: str, part: str) -> str:
     """Return the text that Kafka Connect replaces by a value of the source's credentials."""
-    return f"${{{PROVIDER}:{SOURCES_DIR}:{name_key(source, part)}}}"
+    return f"${{{SOURCES_PROVIDER}:{SOURCES_DIR}:{name_key(source, part)}}}"
 
 
 def find_file(source: str, part: str) -> str:

@@ -1,0 +1,49 @@
+"""What the failure of a connector means, in our words. The stack trace has text of the database, so it only decides which."""
+
+import re
+from dataclasses import dataclass
+
+_EXCEPTION = re.compile(r"\s*(?:[a-z_0-9]+\.)*([A-Z]\w{0,80}(?:Exception|Error))\b")
+_LOST = "no longer available on the server"
+_CAUSES = (
+    (_LOST, "the database does not have the changes after the last one that was read any more"),
+    ("is active for PID", "another process reads the replication slot; end it, or wait until the database notices that it is gone"),
+    ("password authentication failed", "the database refuses the user or the password"),
+    ("Access denied for user", "the database refuses the user or the password"),
+    ("no pg_hba.conf entry", "pg_hba.conf of the database does not admit the workers of Kafka Connect"),
+    ("must be superuser or replication role", "the user may not use replication"),
+    ("permission denied", "the user of the connector lacks a permission in the database"),
+    ("must be owner of", "the user of the connector does not own what it has to change in the database"),
+    ("all replication slots are in use", "the database has no free replication slot; raise max_replication_slots"),
+    ("UnknownHostException", "the workers of Kafka Connect cannot resolve the host of the database"),
+    ("Connection refused", "nothing listens at the address of the database, or a policy refuses the workers"),
+    ("connect timed out", "the database does not answer the workers of Kafka Connect"),
+    ("terminating connection", "the database closed the connection"),
+    ("Database connection failed", "the connection to the database broke"),
+    ("This connection has been closed", "the connection to the database broke"),
+    ("RecordTooLargeException", "a row is larger than the brokers or the producer of the workers allow"),
+    ("Compacted topic cannot accept message without key", "a table has no key, which compacted topics need; set spec.keys for it"),
+    ("InvalidRecordException", "a broker refuses a record; a table without a key needs spec.keys, or topics with cleanup delete"),
+    ("TopicAuthorizationException", "the user of the workers may not write to a topic"),
+    ("TransactionalIdAuthorizationException", "the user of the workers may not use transactions"),
+    ("InvalidReplicationFactorException", "there are fewer brokers than spec.topics.replication"),
+    ("ProducerFencedException", "another task with the same name took over"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class FailureCause:
+    """Why a connector failed. `is_lost` where it cannot continue without a gap."""
+
+    message: str
+    is_lost: bool = False
+
+
+def explain_failure(trace: str) -> FailureCause:
+    """Return the cause; the name of the exception where the cause is unknown."""
+    for part, message in _CAUSES:
+        if part in trace:
+            return FailureCause(message, part == _LOST)
+    found = _EXCEPTION.match(trace)
+    name = found[1] if found else "unknown error"
+    return FailureCause(f"{name}; the log of the workers has details")

@@ -1,0 +1,117 @@
+"""From the facts and findings of a database to the answer of the pod that checks it. Nothing here does I/O."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from kappa_crds.cdcsource_status import SlotStatus
+from kappa_crds.quantities import format_size
+from kappa_operator.cdc.facts import Facts, PostgresFacts, TableName
+from kappa_operator.cdc.findings import Finding, Severity, sort_findings
+from kappa_operator.cdc.patterns import TablePattern, parse_patterns
+from kappa_operator.cdc.rules import Request, check_database
+from kappa_operator.cdc.rules.postgresql_tables import list_published
+from kappa_operator.cdc.work import MOST_BYTES, DatabaseRequest, DatabaseResult, FoundProblem
+
+_TEXT, _STATEMENT = 300, 1200
+"""Characters of a finding that are kept."""
+_NO_KEY = "no-primary-key"
+
+
+def build_request(request: DatabaseRequest) -> Request:
+    """Return what the rules need to know."""
+    return Request(
+        parse_patterns(request.include, _choose_schema(request)), request.publication, slot=request.slot
+    )
+
+
+def judge(facts: Facts, request: DatabaseRequest) -> DatabaseResult:
+    """Return what was found."""
+    facts = _leave_out(facts, parse_some(request.exclude, request))
+    findings = sort_findings(_judge_keys(check_database(facts, build_request(request)), request))
+    return fit(
+        DatabaseResult(
+            errors=sum(each.severity is Severity.ERROR for each in findings),
+            warnings=sum(each.severity is Severity.WARNING for each in findings),
+            findings=tuple(map(_cut, findings)),
+            tables=_count_tables(facts, request),
+            **_describe_postgresql(facts, request),
+        )
+    )
+
+
+def parse_some(texts: Iterable[str], request: DatabaseRequest) -> tuple[TablePattern, ...]:
+    """Return patterns, none for no texts."""
+    return tuple(TablePattern.parse(each, _choose_schema(request)) for each in texts)
+
+
+def _choose_schema(request: DatabaseRequest) -> str:
+    return "public" if request.kind == "postgresql" else request.database
+
+
+def _leave_out(facts: Facts, exclude: tuple[TablePattern, ...]) -> Facts:
+    def is_kept(name: TableName) -> bool:
+        return not any(pattern.matches(name) for pattern in exclude)
+
+    if isinstance(facts, PostgresFacts):
+        return replace(facts, tables=tuple(each for each in facts.tables if is_kept(each.name)))
+    return replace(facts, tables=tuple(each for each in facts.tables if is_kept(each.name)))
+
+
+def _judge_keys(findings: Iterable[Finding], request: DatabaseRequest) -> Iterable[Finding]:
+    """A table without a key is an error where its topic is compacted: Kafka refuses records without a key there."""
+    keyed = parse_some(request.keyed, request)
+    for each in findings:
+        if each.rule != _NO_KEY:
+            yield each
+            continue
+        schema, _, name = each.subject.removeprefix("table ").partition(".")
+        if any(pattern.matches(TableName(schema, name)) for pattern in keyed):
+            continue
+        advice = "Add a primary key, set spec.keys for the table, exclude it, or set spec.topics.cleanup to delete."
+        severity = Severity.ERROR if request.compacted else Severity.WARNING
+        yield replace(each, severity=severity, message=f"{each.message} {advice}")
+
+
+def _count_tables(facts: Facts, request: DatabaseRequest) -> int:
+    rules = build_request(request)
+    if isinstance(facts, PostgresFacts):
+        return len(list_published(facts, rules))
+    return sum(any(pattern.matches(each.name) for pattern in rules.patterns) for each in facts.tables)
+
+
+def _describe_postgresql(facts: Facts, request: DatabaseRequest) -> dict[str, object]:
+    if not isinstance(facts, PostgresFacts):
+        return {}
+    publication = facts.publication
+    owns = not request.is_publication_given and (publication is None or publication.owned)
+    identity = {"system": facts.system, "timeline": facts.timeline}
+    found = next((each for each in facts.slots if each.name == request.slot), None)
+    slot = found and SlotStatus(
+        name=found.name,
+        confirmed=found.confirmed,
+        retained_bytes=found.retained_bytes,
+        safe_bytes=found.safe_bytes,
+        retained=None if found.retained_bytes is None else format_size(found.retained_bytes),
+        wal_status=found.wal_status,
+        **identity,
+    )
+    return {"owns_publication": owns, "slot": slot, **identity}
+
+
+def _cut(finding: Finding) -> FoundProblem:
+    """Return a finding that fits. A statement is whole or left out: half of one is wrong."""
+    statement = " ".join(finding.statements) or "; ".join(finding.configuration)
+    return FoundProblem(
+        severity=finding.severity,
+        rule=finding.rule,
+        subject=finding.subject[:_TEXT],
+        message=f"{finding.message} {finding.why}"[:_TEXT],
+        statement=statement if len(statement) <= _STATEMENT else "",
+    )
+
+
+def fit(result: DatabaseResult) -> DatabaseResult:
+    """Return the answer with as many findings as the termination message has room for."""
+    while len(result.model_dump_json(exclude_none=True).encode()) > MOST_BYTES and result.findings:
+        result = result.replace(findings=result.findings[:-1])
+    return result

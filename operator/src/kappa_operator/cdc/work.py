@@ -1,0 +1,81 @@
+"""The request of the operator to a pod that works in a database, and the answer.
+
+The request is an annotation of the pod, which sees it as a file. The answer is the container's termination message; Kubernetes keeps 4096
+bytes of it. Neither has a password: that is a mounted file.
+"""
+
+from enum import StrEnum
+
+from kappa_crds.cdcsource_status import SlotStatus
+from kappa_crds.model import Model, Status
+from kappa_operator.cdc.address import DatabaseKind
+from kappa_operator.cdc.findings import Severity
+
+MOST_BYTES = 3500
+"""Bytes of an answer."""
+CA_FILE = "ca.crt"
+"""File with the authorities of the database, beside username and password."""
+
+
+class DatabaseTask(StrEnum):
+    """The tasks of a pod."""
+
+    CHECK = "Check"
+    DROP = "Drop"
+
+
+class DatabaseRequest(Model):
+    """What to do in which database.
+
+    `include`, `exclude` and `keyed` are patterns of tables, the last of those whose key the source defines. Topics are `compacted` where a
+    record needs a key. `drop_publication` is for a publication that the connector created.
+    """
+
+    task: DatabaseTask
+    kind: DatabaseKind
+    host: str
+    port: int
+    database: str
+    tls: bool
+    include: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
+    keyed: tuple[str, ...] = ()
+    compacted: bool = True
+    slot: str = ""
+    publication: str = ""
+    is_publication_given: bool = False
+    drop_publication: bool = False
+
+
+class FoundProblem(Status):
+    """A finding, cut to what fits. `statement` fixes it, where a statement does."""
+
+    severity: Severity
+    rule: str
+    subject: str
+    message: str
+    statement: str = ""
+
+    def describe(self) -> str:
+        """Return it as text for people."""
+        fix = f"; run: {self.statement}" if self.statement else ""
+        return f"{self.subject}: {self.message}{fix}"
+
+
+class DatabaseResult(Status):
+    """What was found or done. `problem` is why it could not be.
+
+    `findings` are the first ones, errors first; `errors` and `warnings` count all. `slot` is there where the database has the slot of the
+    connector; `system` identifies the database either way. `dropped` lists what a drop removed, for people.
+    """
+
+    problem: str = ""
+    findings: tuple[FoundProblem, ...] = ()
+    errors: int = 0
+    warnings: int = 0
+    tables: int | None = None
+    owns_publication: bool = True
+    slot: SlotStatus | None = None
+    system: str = ""
+    timeline: int | None = None
+    dropped: tuple[str, ...] = ()

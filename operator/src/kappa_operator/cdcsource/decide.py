@@ -1,0 +1,56 @@
+"""What to do about a source, from what was observed.
+
+The database comes first: a connector is created only where a check found nothing that stops it. Later checks are a condition of their own;
+what they find stops a connector only where changes were lost.
+"""
+
+from datetime import datetime
+
+from kappa_crds.cdcsource import CDC_SOURCE_FINALIZER
+from kappa_operator import intervals
+from kappa_operator.cdcsource.check import check_database
+from kappa_operator.cdcsource.connector import (
+    change_connector,
+    create_connector,
+    keep_credentials,
+    report_foreign,
+    report_source,
+    restart_failed,
+    set_state,
+    stop_lost,
+    take_snapshot,
+)
+from kappa_operator.cdcsource.deletion import delete_source
+from kappa_operator.cdcsource.model import CDCSourceObserved, report
+from kappa_operator.engine.kinds import Step
+from kappa_operator.engine.plan import Plan, hold_deletion, judge_error
+
+
+def hold_source(observed: CDCSourceObserved, _now: datetime) -> Plan | None:
+    """Hold deletion until the connector is gone."""
+    return hold_deletion(observed.resource, CDC_SOURCE_FINALIZER, wanted=True)
+
+
+def report_problem(observed: CDCSourceObserved, now: datetime) -> Plan | None:
+    """Wait where the KafkaCluster, a Secret or Kafka Connect cannot be used. A connector that runs is left alone."""
+    if observed.problem is None:
+        return None
+    verdict = judge_error("Waiting", observed.problem)
+    return report(observed, verdict, now, intervals.BLOCKED)
+
+
+CDC_SOURCE_STEPS: tuple[Step[CDCSourceObserved], ...] = (
+    delete_source,
+    hold_source,
+    report_problem,
+    report_foreign,
+    check_database,
+    keep_credentials,
+    take_snapshot,
+    stop_lost,
+    create_connector,
+    change_connector,
+    set_state,
+    restart_failed,
+    report_source,
+)

@@ -1,0 +1,161 @@
+"""What decisions about a source share: the observation, and how the status is built."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from kappa_crds.cdcsource import DATABASE_READY, SNAPSHOTTING, SnapshotMode
+from kappa_crds.conditions import Condition, ConditionStatus, find_condition, is_true, merge_conditions
+from kappa_crds.reasons import Reason
+from kappa_crds.resource import ResourceStatus
+from kappa_operator.cdc.connector.common import OWNER
+from kappa_operator.cdc.guard import find_position
+from kappa_operator.cdc.work import DatabaseResult
+from kappa_operator.cdcsource.objects import CDCSourceResource, describe_database, get_prefix
+from kappa_operator.connect.model import FAILED, RUNNING, ConnectorOffsets, ConnectorStatus
+from kappa_operator.connect.names import KafkaClusterResource
+from kappa_operator.engine import plan
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.network import Network
+from kappa_operator.engine.plan import Failure, Plan, Verdict, update_status
+from kappa_operator.engine.restricted import DEFAULT_PODS, PodOptions
+from kappa_operator.errors import KappaError
+
+_NO_OFFSETS = ConnectorOffsets()
+
+
+@dataclass(frozen=True, slots=True)
+class DatabasePod:
+    """A pod that works in the database. `result` is there when it has ended, `waits` is what keeps it from starting."""
+
+    ref: ObjectRef
+    uid: str
+    created: datetime
+    result: DatabaseResult | None = None
+    waits: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorView:
+    """A connector as Kafka Connect has it. `topics` are read only where they are to be deleted."""
+
+    config: dict[str, str]
+    status: ConnectorStatus
+    offsets: ConnectorOffsets = _NO_OFFSETS
+    topics: tuple[str, ...] = ()
+
+    @property
+    def state(self) -> str:
+        """Return what the connector was requested to be, as far as it is known: it may take a moment."""
+        return self.status.connector.state
+
+    @property
+    def offset(self) -> dict[str, Any] | None:
+        """Return the position; None where it has none yet."""
+        return next((each.offset for each in self.offsets.offsets if each.offset), None)
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Return the stack traces of what failed."""
+        states = [(self.status.connector.state, self.status.connector.trace)]
+        states += [(task.state, task.trace) for task in self.status.tasks]
+        return tuple(trace for state, trace in states if state == FAILED)
+
+    @property
+    def runs(self) -> bool:
+        """Return whether the connector and a task run."""
+        tasks = [task.state for task in self.status.tasks]
+        return self.state == RUNNING and bool(tasks) and all(state == RUNNING for state in tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class CDCSourceObserved:
+    """All that a decision about a source needs.
+
+    `cluster` is the KafkaCluster, and `is_cluster_gone` where there is none. `problem` is why it, a Secret or Kafka Connect cannot be
+    used. `credentials` changes with the Secrets of the database, which the workers have where `are_credentials_kept`. `pod` is the one that works in the
+    database, and `connector` None where there is none. The connector was read after the pod: its position only grows.
+    """
+
+    resource: CDCSourceResource
+    cluster: KafkaClusterResource | None = None
+    is_cluster_gone: bool = False
+    problem: KappaError | None = None
+    credentials: str = ""
+    are_credentials_kept: bool = False
+    pod: DatabasePod | None = None
+    connector: ConnectorView | None = None
+    image: str = ""
+    pull_policy: str = "IfNotPresent"
+    network: Network | None = None
+    pods: PodOptions = DEFAULT_PODS
+    failures: tuple[Failure, ...] = ()
+
+    @property
+    def cluster_key(self) -> Key:
+        """Return the key of the KafkaCluster, as it is or was."""
+        metadata = self.resource.metadata
+        name = self.cluster.metadata.name if self.cluster else self.resource.status.cluster
+        return Key("KafkaCluster", metadata.namespace, name or "")
+
+    @property
+    def is_foreign(self) -> bool:
+        """Return whether the connector belongs to another owner."""
+        return self.connector is not None and self.connector.config.get(OWNER) != self.resource.metadata.uid
+
+    @property
+    def position(self) -> int | None:
+        """Return the position of the connector in the log of PostgreSQL."""
+        offset = self.connector.offset if self.connector else None
+        return None if offset is None else find_position(offset)
+
+
+def is_database_ready(resource: CDCSourceResource) -> bool:
+    """Return whether the last check found nothing that stops the connector."""
+    return is_true(resource.status.conditions, DATABASE_READY)
+
+
+def is_snapshotting(observed: CDCSourceObserved) -> bool:
+    """Return whether the connector reads the rows that there are already: it has no position, or one within a snapshot."""
+    if observed.connector is None or observed.resource.spec.snapshot.mode is SnapshotMode.NEVER:
+        return False
+    offset = observed.connector.offset
+    return offset is None or (bool(offset.get("snapshot")) and not offset.get("snapshot_completed"))
+
+
+def report(
+    observed: CDCSourceObserved,
+    verdict: Verdict,
+    now: datetime,
+    requeue: float | None,
+    *more: Condition,
+    **fields: Any,
+) -> Plan:
+    """Return the plan that only reports the state of the source."""
+    return Plan(status=build_status(observed, verdict, now, *more, **fields), requeue_after=requeue)
+
+
+def build_status(
+    observed: CDCSourceObserved, verdict: Verdict, now: datetime, *more: Condition, **fields: Any
+) -> ResourceStatus:
+    """Return the status for a verdict. What `fields` and the conditions in `more` leave out stays as it was."""
+    resource = observed.resource
+    before, new = resource.status.conditions, {each.type: each for each in more}
+    known = (new.get(kind) or find_condition(before, kind) for kind in (DATABASE_READY, SNAPSHOTTING))
+    kept = merge_conditions(before, [each for each in known if each is not None])
+    place = {
+        "database": describe_database(resource),
+        "connector": resource.metadata.name,
+        "topic_prefix": get_prefix(resource),
+        "cluster": observed.cluster.metadata.name if observed.cluster else resource.status.cluster,
+    }
+    updated = update_status(resource, verdict, now, **{**place, **fields})
+    return updated.replace(conditions=(*updated.conditions, *kept))
+
+
+def build_condition(
+    observed: CDCSourceObserved, kind: str, status: ConditionStatus, explained: tuple[Reason, str], now: datetime
+) -> Condition:  # fmt: skip
+    """Return a condition that a source has besides those of every kind."""
+    generation = observed.resource.metadata.generation
+    return plan.build_condition(kind, status, *explained, generation=generation, now=now)

@@ -1,0 +1,172 @@
+"""The operator in front of a real Kafka Connect with Debezium, a real PostgreSQL and a real broker.
+
+The API server is that of the unit tests. What a kubelet does is done here: the pod's own program runs with its own request and the files
+of its Secret, and workers see the Secret that the operator writes.
+"""
+
+import asyncio
+import base64
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+from confluent_kafka import Consumer, TopicPartition
+
+from fakes.cluster import Body
+from fakes.context import FakeDrivers, Operator, build_resource, build_secret
+from kappa_operator.cdcsource.pods import REQUEST_ANNOTATION
+from kappa_operator.connect.client import HttpConnect
+from kappa_operator.connect.model import ConnectAccess
+from kappa_operator.engine.context import OperatorContext
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.kafka.clients import AdminClients
+from kappa_operator.kinds import KIND_TABLE
+from kappa_operator.settings import Settings
+from lab.broker import Broker
+from lab.connect_cluster import ConnectCluster
+from lab.postgres import DATABASE, Postgres
+
+CLUSTER, SOURCE = Key("KafkaCluster", "shop", "main"), Key("CDCSource", "shop", "orders")
+REF = ObjectRef("kappa-platform.io/v1alpha1", *SOURCE)
+_SECRET = ObjectRef("v1", "Secret", "shop", "main-connect-sources")
+
+
+class Capture(Operator):
+    """One life of the operator with a source. `database`, `workers` and `broker` are real."""
+
+    is_strict = False
+
+    def __init__(self, database: Postgres, workers: ConnectCluster, broker: Broker) -> None:
+        super().__init__(KIND_TABLE)
+        self.database, self.workers, self.broker = database, workers, broker
+        self.clients, self.rest = AdminClients(), HttpConnect()
+        self.context = OperatorContext(
+            cluster=self.cluster, cache=self.cache, kafka=self.clients, drivers=FakeDrivers(), connect=self.rest,
+            settings=Settings(allow_clear_text=("127.0.0.1",), connect_hosts=("127.0.0.1",)),
+        )  # fmt: skip
+        self.pods = 0
+
+    async def __aenter__(self) -> Self:
+        connect = {"existing": {"url": self.workers.url}}
+        body = build_resource("KafkaCluster", "main", bootstrapServers=[self.broker.bootstrap], connect=connect)  # fmt: skip
+        self.cluster.put(body)
+        self.cluster.put(build_secret("login", username="reader", password="geheim"))
+        await self.settle(CLUSTER)
+        status = {"connect": {"url": self.workers.url}}
+        self.cluster.patch(ObjectRef("kappa-platform.io/v1alpha1", *CLUSTER), status=status)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.rest.close()
+        await self.clients.close()
+
+    @property
+    def access(self) -> ConnectAccess:
+        """Return how to reach Kafka Connect."""
+        return ConnectAccess(self.workers.url, None, None, None)
+
+    def write(self, **fields: Any) -> None:
+        """Apply the source."""
+        server = {"host": "127.0.0.1", "port": self.database.port, "database": DATABASE}
+        spec = {
+            "postgresql": {**server, "credentialsSecretRef": {"name": "login"}},
+            "tables": {"include": ["public.*"]},
+            "heartbeatInterval": "1s",
+            "checkInterval": "5s",
+            "restart": {"initialDelay": "2s"},
+            "config": {"poll.interval.ms": 100},
+        }
+        self.cluster.put(build_resource("CDCSource", "orders", **{**spec, **fields}))
+
+    async def until(self, done: Callable[[Self], object], what: str, seconds: float = 60.0) -> None:
+        """Reconcile as the controller does, with what a kubelet does in between, until something holds."""
+        end = asyncio.get_running_loop().time() + seconds
+        while asyncio.get_running_loop().time() < end:
+            outcome = await self.reconcile(SOURCE)
+            self._run_pods()
+            self._mount_secret()
+            if done(self):
+                return
+            await asyncio.sleep(min(outcome.requeue_after or 1.0, 0.5))
+        raise AssertionError(f"{what}: {(self.get(SOURCE) or {}).get('status')}")
+
+    async def until_reason(self, reason: str, seconds: float = 60.0) -> str:
+        """Reconcile until Ready has a reason; return its message."""
+        await self.until(lambda it: it.get_condition(SOURCE)[1] == reason, reason, seconds)
+        return self.get_condition(SOURCE)[2]
+
+    async def until_equal(self) -> None:
+        """Reconcile until the topic has the rows of the table."""
+        wanted = self.read_table()
+        await self.until(lambda it: it.read_rows() == wanted, f"{len(wanted)} rows", seconds=40.0)
+
+    def read_table(self) -> dict[int, str]:
+        """Return the rows of the table."""
+        return dict(self.database.query("SELECT id, item FROM orders"))
+
+    def read_rows(self) -> dict[int, str]:
+        """Return the rows that follow from the topic."""
+        rows: dict[int, str] = {}
+        for key, value in self.read_records("orders.public.orders"):
+            if value is None or value["op"] == "d":
+                rows.pop(key["id"], None)
+            else:
+                rows[key["id"]] = value["after"]["item"]
+        return rows
+
+    def count_operations(self, operation: str) -> int:
+        """Return how many events of an operation the topic has: r is a row of a snapshot."""
+        records = self.read_records("orders.public.orders")
+        return sum(value is not None and value["op"] == operation for _, value in records)
+
+    def read_records(self, topic: str) -> list[tuple[Any, Any]]:
+        """Return all committed records of a topic with one partition."""
+        consumer = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": "it", "isolation.level": "read_committed", "enable.partition.eof": True, "error_cb": lambda _error: None})  # fmt: skip
+        found: list[tuple[Any, Any]] = []
+        try:
+            consumer.assign([TopicPartition(topic, 0, 0)])
+            while (message := consumer.poll(10.0)) is not None and message.error() is None:
+                value = message.value()
+                found.append((json.loads(message.key() or b"null"), json.loads(value) if value else None))
+        finally:
+            consumer.close()
+        return found
+
+    def list_slots(self) -> list[str]:
+        """Return the names of all slots."""
+        return [str(name) for (name,) in self.database.query("SELECT slot_name FROM pg_replication_slots")]
+
+    def _mount_secret(self) -> None:
+        data = (self.cluster.read(_SECRET) or {}).get("data") or {}
+        self.workers.write_sources({name: base64.b64decode(value) for name, value in data.items()})
+
+    def _run_pods(self) -> None:
+        for pod in self.cluster.find("v1", "Pod", "shop"):
+            if "phase" not in pod.get("status", {}):
+                self._run_pod(pod)
+
+    def _run_pod(self, pod: Body) -> None:
+        """Run the program of the pod with its own request and the files of its Secret."""
+        container = pod["spec"]["containers"][0]
+        secret = self.cluster.read(ObjectRef("v1", "Secret", "shop", "login")) or {}
+        with tempfile.TemporaryDirectory() as folder:
+            request, login, result = (Path(folder) / name for name in ("request", "login", "result"))
+            login.mkdir()
+            request.write_text(pod["metadata"]["annotations"][REQUEST_ANNOTATION])
+            for name, value in secret["data"].items():
+                (login / name).write_bytes(base64.b64decode(value))
+            command = [sys.executable, *container["command"][1:], str(request), str(login), str(result)]
+            ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=90)
+            assert "geheim" not in ended.stdout + ended.stderr
+            message = result.read_text() if result.exists() else ended.stderr
+        self.pods += 1
+        terminated = {"exitCode": ended.returncode, "message": message}
+        status = {
+            "phase": "Succeeded" if ended.returncode == 0 else "Failed",
+            "containerStatuses": [{"state": {"terminated": terminated}}],
+        }
+        self.cluster.patch(ObjectRef.of(pod), status=status)

@@ -1,0 +1,178 @@
+"""A source, its Kafka Connect and its database in memory: what tests about CDCSources share."""
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+from fakes.cluster import Body
+from fakes.connect import FakeConnect
+from fakes.context import Operator, build_resource, build_secret
+from fakes.fuse import Killed
+from kappa_crds.cdcsource_status import SlotStatus
+from kappa_operator.cdc.work import DatabaseRequest, DatabaseResult, DatabaseTask
+from kappa_operator.cdcsource.pods import REQUEST_ANNOTATION
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.kinds import KIND_TABLE
+from kappa_operator.settings import Settings
+
+CLUSTER = Key("KafkaCluster", "shop", "main")
+SOURCE = Key("CDCSource", "shop", "orders")
+REF = ObjectRef("kappa-platform.io/v1alpha1", *SOURCE)
+SECRET = ObjectRef("v1", "Secret", "shop", "main-connect-sources")
+LOGIN = ObjectRef("v1", "Secret", "shop", "login")
+SPEC: dict[str, Any] = {
+    "clusterRef": "main",
+    "postgresql": {"host": "db.example", "database": "shop", "credentialsSecretRef": {"name": "login"}},
+    "tables": {"include": ["public.*"]},
+}
+SETTINGS = Settings(network_policies="{}", allow_clear_text=("*",), connect_hosts=("connect",))
+ROUNDS = 80
+Change = Callable[["Shop"], None]
+
+
+class Shop:
+    """The operator, workers of Kafka Connect, and a kubelet that runs the pods in the database.
+
+    `answer` changes what a check finds, and `is_slow` keeps pods from ending. `most_connectors` is the highest number at the same time.
+    """
+
+    def __init__(self) -> None:
+        self.operator = Operator(KIND_TABLE, settings=SETTINGS)
+        self.answer: dict[str, Any] = {}
+        self.drop_problem = ""
+        self.is_slow = False
+        self.system = "sys-1"
+        self.most_connectors = 0
+        self.requests: list[DatabaseRequest] = []
+
+    @property
+    def connect(self) -> FakeConnect:
+        """Return Kafka Connect."""
+        return self.operator.connect
+
+    @property
+    def slot(self) -> str:
+        """Return the only slot of the database."""
+        (name,) = self.connect.database.slots
+        return name
+
+    async def prepare(self, **spec: Any) -> None:
+        """Have a KafkaCluster with Kafka Connect, a log-in, and a source."""
+        cluster = self.operator.cluster
+        existing = {"existing": {"url": "http://connect:8083"}}
+        body = build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"], connect=existing)
+        cluster.put(body)
+        cluster.put(build_secret("login", username="reader", password="geheim"))
+        await self.operator.settle(CLUSTER)
+        self.set_connect(url="http://connect:8083")
+        self.write(**spec)
+
+    def set_connect(self, **status: Any) -> None:
+        """Have the KafkaCluster report Kafka Connect."""
+        ref = ObjectRef("kappa-platform.io/v1alpha1", *CLUSTER)
+        self.operator.cluster.patch(ref, status={"connect": status})
+
+    def write(self, **spec: Any) -> None:
+        """Apply the source with these fields changed."""
+        self.operator.cluster.put(build_resource("CDCSource", "orders", **{**SPEC, **spec}))
+
+    async def run(self, seconds: float = 0.0) -> None:
+        """Let operator, workers and kubelet take turns until nothing changes, then for so many seconds more."""
+        until = self.operator.clock().timestamp() + seconds
+        quiet = 0
+        for _ in range(ROUNDS + round(seconds)):
+            before = self.operator.cluster.fuse.writes
+            try:
+                outcome = await self.operator.reconcile(SOURCE)
+            except Killed:
+                self.operator = self.operator.restart()
+                quiet = 0
+                continue
+            moved = self.work() or self.operator.cluster.fuse.writes != before
+            self.most_connectors = max(self.most_connectors, len(self.connect.connectors))
+            quiet = 0 if moved else quiet + 1
+            if quiet >= 2 and self.operator.clock().timestamp() >= until:
+                return
+            self.operator.clock.advance(min(outcome.requeue_after or 1.0, 15.0))
+        raise AssertionError(f"the source does not come to rest: {self.operator.get(SOURCE)}")
+
+    def work(self) -> bool:
+        """Let the workers and the kubelet do what is to be done."""
+        ended = [self._end(pod) for pod in self.operator.cluster.find("v1", "Pod", "shop")]
+        return self.connect.step() or any(ended)
+
+    def fork(self) -> "Shop":
+        """Return a copy of all that is outside the operator, with one that has just started: the operator died at this moment."""
+        forked = copy.copy(self)
+        forked.operator = self.operator.restart_on(copy.deepcopy(self.operator.share()))
+        forked.operator.cluster.fuse.on_write = None
+        forked.requests = list(self.requests)
+        return forked
+
+    def _end(self, pod: Body) -> bool:
+        if self.is_slow or "phase" in pod.get("status", {}):
+            return False
+        request = DatabaseRequest.model_validate_json(pod["metadata"]["annotations"][REQUEST_ANNOTATION])
+        self.requests.append(request)
+        result = self._drop(request) if request.task is DatabaseTask.DROP else self._check(request)
+        message = result.model_dump_json(by_alias=True, exclude_none=True)
+        ended = {"exitCode": 1 if result.problem else 0, "message": message}
+        status = {"phase": "Succeeded", "containerStatuses": [{"state": {"terminated": ended}}]}
+        self.operator.cluster.patch(ObjectRef.of(pod), status=status)
+        return True
+
+    def _check(self, request: DatabaseRequest) -> DatabaseResult:
+        confirmed = self.connect.database.slots.get(request.slot)
+        slot = None
+        if confirmed is not None:
+            slot = SlotStatus(name=request.slot, system=self.system, timeline=1, confirmed=confirmed, retained_bytes=10, retained="10 B")  # fmt: skip
+        return DatabaseResult(**{"tables": 3, "system": self.system, "slot": slot, **self.answer})
+
+    def _drop(self, request: DatabaseRequest) -> DatabaseResult:
+        if self.drop_problem:
+            return DatabaseResult(problem=self.drop_problem)
+        database = self.connect.database
+        dropped = [f"slot {request.slot}"] if database.slots.pop(request.slot, None) is not None else []
+        if request.drop_publication and request.publication in database.publications:
+            database.publications.remove(request.publication)
+            dropped.append(f"publication {request.publication}")
+        return DatabaseResult(dropped=tuple(dropped))
+
+    def get_status(self) -> dict[str, Any]:
+        """Return the status of the source."""
+        status: dict[str, Any] = (self.operator.get(SOURCE) or {}).get("status", {})
+        return status
+
+    def describe_end(self) -> dict[str, Any]:
+        """Return what there is in the end, without times."""
+        cluster, database = self.operator.cluster, self.connect.database
+        body = self.operator.get(SOURCE)
+        status = self.get_status()
+        kept = {name: status.get(name) for name in ("state", "slot", "lost", "tables", "snapshotRequest")}
+        conditions = [(c["type"], c["status"], c["reason"]) for c in status.get("conditions", [])]
+        return {
+            "connectors": {name: (each.config, each.state, each.task) for name, each in self.connect.connectors.items()},
+            "positions": self.connect.positions,
+            "snapshots": self.connect.snapshots,
+            "slots": database.slots,
+            "created": database.created_slots,
+            "publications": sorted(database.publications),
+            "pods": [pod["metadata"]["name"] for pod in cluster.find("v1", "Pod")],
+            "secret": (cluster.read(SECRET) or {}).get("data"),
+            "finalizers": body and body["metadata"].get("finalizers"),
+            "status": (kept, conditions),
+        }  # fmt: skip
+
+
+async def start(**spec: Any) -> Shop:
+    """Return a source that runs."""
+    shop = Shop()
+    await shop.prepare(**spec)
+    await shop.run()
+    return shop
+
+
+def dump(value: Any) -> str:
+    """Return a value as text, to search it."""
+    return json.dumps(value, default=str)

@@ -1,0 +1,118 @@
+"""The operator dies after every single write: one connector, one slot, and never two snapshots, whatever it did next."""
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from unit.control.sources import LOGIN, REF, Shop
+
+Step = Callable[[Shop], None]
+DELETE = {"deletionPolicy": "Delete", "topicDeletionPolicy": "Delete"}
+
+
+def write(**spec: Any) -> Step:
+    return lambda shop: shop.write(**spec)
+
+
+def delete(shop: Shop) -> None:
+    shop.operator.cluster.remove(REF)
+
+
+def add_topic(shop: Shop) -> None:
+    broker = shop.operator.brokers["kafka:9092"]
+    if "orders.public.orders" not in broker.topics:
+        broker.add("orders.public.orders", 1, 1, {})
+
+
+def change_password(shop: Shop) -> None:
+    shop.operator.cluster.patch(LOGIN, data={"password": base64.b64encode(b"other").decode()})
+    shop.operator.clock.advance(61)
+
+
+def lose_slot(shop: Shop) -> None:
+    shop.write()
+    shop.connect.write_rows()
+    shop.connect.database.slots[shop.slot] = shop.connect.database.end
+
+
+def fail_once(shop: Shop) -> None:
+    connector = shop.connect.connectors["orders"]
+    connector.task, connector.trace = "FAILED", "java.net.ConnectException: Connection refused"
+
+
+def both(*steps: Step) -> Step:
+    def step(shop: Shop) -> None:
+        for each in steps:
+            each(shop)
+
+    return step
+
+
+STEPS: dict[str, tuple[Step, ...]] = {
+    "creating": (write(),),
+    "creating, paused": (write(state="Paused"),),
+    "changing": (write(), write(tables={"include": ["public.orders"]})),
+    "stopping": (write(), write(state="Stopped")),
+    "resuming": (write(state="Stopped"), write()),
+    "a new password": (write(), change_password),
+    "a new snapshot": (write(), write(snapshot={"request": "again"})),
+    "losing the slot": (write(), write(state="Stopped"), lose_slot),
+    "a new snapshot after a loss": (write(), write(state="Stopped"), lose_slot, write(snapshot={"request": "again"})),
+    "restarting": (write(), fail_once),
+    "deleting": (write(), delete),
+    "deleting with slot and topics": (write(**DELETE), both(add_topic, delete)),
+    "deleting and creating": (write(**DELETE), delete, write()),
+}  # fmt: skip
+
+
+async def live(steps: tuple[Step, ...]) -> tuple[dict[str, Any], list[Shop], Shop]:
+    """Go through the steps; return the end, and a copy of everything after each write of the last step."""
+    shop = Shop()
+    await shop.prepare()
+    deaths: list[Shop] = []
+    for step in steps[:-1]:
+        step(shop)
+        await shop.run(20)
+    shop.operator.cluster.fuse.on_write = lambda: deaths.append(shop.fork())
+    steps[-1](shop)
+    await shop.run(90)
+    return shop.describe_end(), deaths, shop
+
+
+@pytest.mark.parametrize("name", STEPS)
+async def test_dying_after_any_write_changes_nothing_about_the_end(name: str) -> None:
+    wanted, deaths, shop = await live(STEPS[name])
+    assert len(deaths) >= 2
+    assert shop.most_connectors <= 1
+    for number, dead in enumerate(deaths, 1):
+        await dead.run(90)
+        end = dead.describe_end()
+        assert comparable(end) == comparable(wanted), f"died after write {number} of {len(deaths)}"
+        assert dead.most_connectors <= 1
+
+
+def comparable(end: dict[str, Any]) -> dict[str, Any]:
+    """Return the end without what counts checks."""
+    kept, conditions = end["status"]
+    return {**end, "status": (kept, sorted(conditions))}
+
+
+async def test_each_step_ends_as_it_should() -> None:
+    """What the crashes are compared with is right itself."""
+    ends = {name: (await live(steps))[0] for name, steps in STEPS.items()}
+    assert {name: end["snapshots"] for name, end in ends.items() if end["snapshots"] != 1} == {
+        "creating, paused": 0,
+        "a new snapshot": 2,
+        "a new snapshot after a loss": 2,
+        "deleting and creating": 2,
+    }
+    assert ends["deleting with slot and topics"]["slots"] == {}
+    assert ends["deleting with slot and topics"]["positions"] == {}
+    assert ends["deleting"]["slots"] != {}
+    assert ends["losing the slot"]["status"][0]["state"] == "Lost"
+    for end in ends.values():
+        assert end["created"] <= 2
+        assert len(end["slots"]) <= 1
+        assert end["pods"] == []
