@@ -164,3 +164,14 @@ async def test_the_task_of_a_lost_worker_starts_elsewhere_within_seconds(
     print(f"the task runs elsewhere after {seconds:.1f} s")
     lab.group.workers[owner].start()
     wait_until(lambda: " 200 " in lab.group.workers[owner].answer(), "the worker is back", seconds=120)
+
+
+async def test_workers_with_a_renewed_certificate_and_those_of_before_trust_each_other(
+    lab: Lab, client: HttpConnect
+) -> None:
+    before = lab.group.access(1)
+    lab.group.renew(0)
+    wait_until(lambda: " 200 " in lab.group.workers[0].answer(), "the worker is back", seconds=120)
+    assert lab.group.access(1).certificate != before.certificate
+    for access in (before, lab.group.access(0), lab.group.access(1)):
+        await client.delete(access, "none")

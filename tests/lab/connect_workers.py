@@ -7,11 +7,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Self
 
+from kappa_operator.certificates.issue import issue
 from kappa_operator.certificates.renew import renew
 from kappa_operator.certificates.upkeep import write_certificates
 from kappa_operator.connect.certificates import build_stores
@@ -96,10 +98,24 @@ class WorkerGroup:
     def __init__(self, resource: KafkaClusterResource, count: int, log_in: Mapping[str, str]) -> None:
         self._home = Path(tempfile.mkdtemp(prefix="kappa-connect-"))
         self._certificates = renew(None, (_HOST,), datetime.now(UTC), for_clients=True)
-        data = write_certificates(self._certificates) | build_stores(self._certificates)
-        mounts = {f"rest/{name}": base64.b64decode(value) for name, value in data.items()}
+        mounts = self._build_mounts()
         mounts |= {f"kafka/{name}": text.encode() for name, text in log_in.items()}
         self.workers = tuple(Worker(self._home / str(number), resource, mounts) for number in range(count))
+
+    def _build_mounts(self) -> dict[str, bytes]:
+        data = write_certificates(self._certificates) | build_stores(self._certificates)
+        return {f"rest/{name}": base64.b64decode(value) for name, value in data.items()}
+
+    def renew(self, number: int) -> None:
+        """Renew the certificate, as the operator does, and replace one worker; the others have the one of before."""
+        authority = self._certificates.authority
+        serving = issue(authority, (_HOST,), datetime.now(UTC), for_clients=True)
+        self._certificates = replace(self._certificates, serving=serving)
+        worker = self.workers[number]
+        worker.stop(graceful=True)
+        for name, content in self._build_mounts().items():
+            (worker.secrets / name).write_bytes(content)
+        worker.start()
 
     def access(self, number: int) -> ConnectAccess:
         """Return how the operator reaches a worker."""

@@ -47,8 +47,9 @@ def fetch_connect() -> Path:
     source = REPOSITORY / "connect"
     locks = b"".join((source / name).read_bytes() for name in ("pom.xml", "jars.sha256", "plugins.sha256"))
     target = CACHE / f"connect-{hashlib.sha256(locks).hexdigest()[:12]}"
-    with step("kafka connect", done="there"):
-        run([sys.executable, source / "fetch.py", target])
+    if not target.exists():
+        with step("kafka connect", done="fetched"):
+            run([sys.executable, source / "fetch.py", target])
     return target
 
 
