@@ -413,6 +413,17 @@ def test_the_log_in_to_kafka_is_read_from_a_file(
     assert password not in done.stdout + done.stderr
 
 
+def test_rows_of_a_truncated_table_are_only_in_the_topic(shop: Shop) -> None:
+    shop.run("CREATE TABLE carts (id INT PRIMARY KEY, at TIMESTAMP(3))")
+    shop.run("ALTER PUBLICATION dbz_publication ADD TABLE carts")
+    shop.run("INSERT INTO carts SELECT n, now() FROM generate_series(1, 3) n")
+    wait_until(lambda: count_records(shop, "carts") == 3, "the rows are in the topic", seconds=60)
+    shop.run("TRUNCATE carts")
+    found = shop.prove("carts")
+    assert found["counts"] == {"only-in-topic": 3}
+    assert found["repair"]["statements"] == []
+
+
 def test_the_permission_to_select_is_enough(shop: Shop) -> None:
     shop.run("CREATE ROLE auditor LOGIN")
     assert "the user lacks SELECT on public.odd" in shop.reconcile("odd", user="auditor").stderr
@@ -443,6 +454,8 @@ def test_what_cannot_be_compared_is_refused_with_its_cause(shop: Shop) -> None:
     missing = shop.reconcile("signals", "--topic", "none")
     assert (missing.returncode, missing.stdout) == (2, "")
     assert "topic none does not exist" in missing.stderr
+    flat = shop.reconcile("orders", "--topic", f"__debezium-heartbeat.{PREFIX}")
+    assert "no record of the topic is a change event in JSON" in flat.stderr
     other = shop.reconcile("signals", "--topic", f"{PREFIX}.public.lines")
     assert "no record of the topic has the key (id) of public.signals" in other.stderr
     assert shop.reconcile("orders", "--repair").returncode == 2

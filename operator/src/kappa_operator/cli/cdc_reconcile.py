@@ -130,9 +130,7 @@ def reconcile(
 def _parse_url(url: str) -> Address:
     address = parse_address(url)
     if address.kind is not DatabaseKind.POSTGRESQL:
-        raise ValueError(
-            "only tables of PostgreSQL can be reconciled: MySQL and MariaDB give no snapshot whose transactions are known to their events"
-        )
+        raise ValueError("only tables of PostgreSQL can be compared; MySQL and MariaDB are not supported")
     return address
 
 

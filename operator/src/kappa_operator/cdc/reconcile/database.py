@@ -61,7 +61,7 @@ class View:
         found = self._read_one(queries.TABLE, (request.table.schema, request.table.name))
         columns = [FoundColumn(*row) for row in self._execute(queries.COLUMNS, (found.oid,))]
         self.table, self.notes = build_table(request.table, columns, request)
-        self.snapshot, self.at = self._take_snapshot(server.version)
+        self.snapshot, self.at = self._take_snapshot(server)
         self._queries = TableQueries(self.table, server.version, server.encoding)
 
     def _begin(self) -> Any:
@@ -83,10 +83,13 @@ class View:
     def _configure(self) -> None:
         self._execute(queries.SETTINGS)
 
-    def _take_snapshot(self, version: int) -> tuple[Snapshot, str]:
-        function = "pg_current_snapshot()" if version >= _FIRST_PG_SNAPSHOT else "txid_current_snapshot()"
+    def _take_snapshot(self, server: Any) -> tuple[Snapshot, str]:
+        """Return the snapshot, and its time. What had ended by then was read before it was taken."""
+        function = (
+            "pg_current_snapshot()" if server.version >= _FIRST_PG_SNAPSHOT else "txid_current_snapshot()"
+        )
         row = self._read_one(queries.SNAPSHOT.format(snapshot=function))
-        settled = parse_lsn(row.settled) if row.settled else 0
+        settled = parse_lsn(server.settled) if server.settled else 0
         return parse_snapshot(row.snapshot, parse_lsn(row.lsn), settled), row.at
 
     def read_checksums(self) -> dict[int, Checksum]:

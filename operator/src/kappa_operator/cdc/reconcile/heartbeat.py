@@ -32,6 +32,8 @@ class Heartbeats:
 
     def read_latest(self, server: str) -> int:
         """Return the time of the last heartbeat of a connector, by its logical name, in milliseconds since 1970; 0 for none."""
+        if not self._topic and not server:
+            return 0
         with suppress(KafkaException):
             if self._consumer is None:
                 self._consumer = self._open(self._topic or f"__debezium-heartbeat.{server}")

@@ -24,11 +24,11 @@ SETTINGS = """
 LOCK_TIMEOUT = "SET LOCAL lock_timeout = '10s'"
 SERVER = """
     SELECT current_setting('server_version_num')::int AS version, pg_is_in_recovery() AS in_recovery,
-        current_setting('server_encoding') AS encoding
+        current_setting('server_encoding') AS encoding,
+        (SELECT min(restart_lsn)::text FROM pg_replication_slots WHERE slot_type = 'logical' AND database = current_database()) AS settled
 """
 SNAPSHOT = """
-    SELECT {snapshot}::text AS snapshot, pg_current_wal_insert_lsn()::text AS lsn, to_char(now(), 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS at,
-        (SELECT min(restart_lsn)::text FROM pg_replication_slots WHERE slot_type = 'logical' AND database = current_database()) AS settled
+    SELECT {snapshot}::text AS snapshot, pg_current_wal_insert_lsn()::text AS lsn, to_char(now(), 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS at
 """
 SLOTS = """
     SELECT s.slot_name AS name, s.active, s.confirmed_flush_lsn::text AS confirmed, r.write_lsn::text AS received,

@@ -156,6 +156,10 @@ def _check_topic(table: Table, events: EventReader) -> None:
         raise DatabaseProblem(
             f"no record of the topic has the key ({_list_key(table)}) of {table.name}: name another topic, or its key with --key"
         )
+    if events.unreadable and not events.rows:
+        raise DatabaseProblem(
+            "no record of the topic is a change event in JSON: Avro, and events that were flattened, cannot be compared"
+        )
     missing = [each.name for each in table.columns if each.name not in events.seen]
     if events.rows and missing:
         raise DatabaseProblem(
