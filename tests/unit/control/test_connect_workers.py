@@ -18,6 +18,7 @@ from kappa_operator.connect.objects import SECRETS_ANNOTATION, SETTINGS_ANNOTATI
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import BrokerUnreachable, ConnectUnreachable, ReferenceProblem
 from kappa_operator.settings import Settings
+from kappa_operator.uses import list_uses
 from unit.control.connect_life import (
     MAIN,
     REF,
@@ -248,7 +249,10 @@ async def test_a_stateful_set_of_another_owner_is_not_touched() -> None:
     status, reason, message = operator.get_condition(MAIN, "ConnectReady")
     assert (status, reason) == ("False", "NameTaken")
     assert "belongs to no Kappa resource" in message
+    operator.cluster.patch(REF, spec={"connect": None})
+    operator = await operator.settle(MAIN)
     assert (operator.cluster.read(WORKERS) or {})["spec"] == {"replicas": 9}
+    assert "connect" not in (operator.get(MAIN) or {})["status"]
 
 
 async def test_workers_are_restricted_pods_without_a_token_and_with_what_the_installation_adds() -> None:
@@ -336,6 +340,25 @@ async def test_the_name_of_a_server_adds_no_setting() -> None:
     assert [line for line in lines if "client.auth" in line and not line.startswith("bootstrap.")] == [
         "listeners.https.ssl.client.auth=required"
     ]
+
+
+@pytest.mark.parametrize(
+    ("connect", "uses"),
+    [
+        ({"workers": {"credentials": LOGIN}}, {("connect-login", "kafka-connect"), ("ca", "kafka")}),
+        (
+            {"existing": {"url": "https://c:8083", "credentialsSecretRef": {"name": "user"}}},
+            {("user", "connect"), ("ca", "kafka")},
+        ),
+    ],
+    ids=["workers", "existing"],
+)
+def test_the_secrets_of_kafka_connect_are_listed_with_their_use(
+    connect: dict[str, Any], uses: set[tuple[str, str]]
+) -> None:
+    spec = {"bootstrapServers": ["kafka:9092"], "tls": {"caSecretRef": {"name": "ca"}}, "connect": connect}
+    resource = find_kind("KafkaCluster").parse({"metadata": {"name": "main"}, "spec": spec})
+    assert {(each.secret, each.purpose.uses[0]) for each in list_uses(resource)} == uses
 
 
 EXISTING: dict[str, Any] = {"connect": {"existing": {"url": "https://connect.example.com:8083"}}}

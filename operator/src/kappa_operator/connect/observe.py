@@ -46,7 +46,7 @@ async def observe_connect(
     if workers is not None:
         return await _observe_workers(context, resource, workers, brokers)
     if status is not None and status.workers is not None:
-        found = await context.cluster.get(_build_ref(resource))
+        found = await _read_stateful_set(context, resource)
         return ConnectObserved(replicas=_get_replicas(found), uid=_get_uid(found))
     if resource.spec.connect is None:
         return None
@@ -58,8 +58,12 @@ async def observe_connect(
     return ConnectObserved(view=view, problem=unavailable)
 
 
-def _build_ref(resource: KafkaClusterResource) -> ObjectRef:
-    return ObjectRef("apps/v1", "StatefulSet", resource.metadata.namespace, name_workers(resource))
+async def _read_stateful_set(context: OperatorContext, resource: KafkaClusterResource) -> Body | None:
+    """Return the StatefulSet; None where there is none, or only one of another owner."""
+    ref = ObjectRef("apps/v1", "StatefulSet", resource.metadata.namespace, name_workers(resource))
+    body = await context.cluster.get(ref)
+    is_own = body is not None and find_controller(body).get("uid") == resource.metadata.uid
+    return body if is_own else None
 
 
 def _get_replicas(body: Body | None) -> int | None:
@@ -86,8 +90,8 @@ async def _observe_workers(
         if secret is None
         else _build_options(context, resource, f"{compute_fingerprint(secret)}-{versions}")
     )
-    found = await context.cluster.get(_build_ref(resource))
-    pods = await _read_pods(context, resource)
+    found = await _read_stateful_set(context, resource)
+    pods = await _read_pods(context, resource, _get_uid(found))
     # Without a ready worker the Service leads nowhere, and a call would only wait.
     is_up = any(each.ready for each in pods)
     view, unavailable = await _observe_answer(context, resource) if is_up else (None, None)
@@ -156,11 +160,13 @@ async def _read_contents(
     return contents
 
 
-async def _read_pods(context: OperatorContext, resource: KafkaClusterResource) -> tuple[WorkerPod, ...]:
-    """Return the pods of the StatefulSet that are not being deleted. Others may have the label, too."""
+async def _read_pods(
+    context: OperatorContext, resource: KafkaClusterResource, stateful_set: str
+) -> tuple[WorkerPod, ...]:
+    """Return the pods of the StatefulSet with that uid that are not being deleted. Others may have the label, too."""
     namespace, labels = resource.metadata.namespace, {CONNECT_LABEL: resource.metadata.name}
     bodies = await context.cluster.list_objects("v1", "Pod", namespace, labels)
-    own = (body for body in bodies if find_controller(body).get("name") == name_workers(resource))
+    own = (body for body in bodies if stateful_set and find_controller(body).get("uid") == stateful_set)
     return tuple(parse_pod(body) for body in own if "deletionTimestamp" not in body["metadata"])
 
 
