@@ -424,6 +424,25 @@ def test_rows_of_a_truncated_table_are_only_in_the_topic(shop: Shop) -> None:
     assert found["repair"]["statements"] == []
 
 
+def test_a_table_of_many_columns_with_a_name_that_must_be_quoted_is_equal(shop: Shop) -> None:
+    name, topic = "wi{0}de %s\"'", f"{PREFIX}.public.wi_0_de__s__"
+    quoted = '"wi{0}de %s""\'"'
+    columns = ", ".join(f'"c%{n}{{}}" INT DEFAULT {n}' for n in range(120))
+    shop.run(f'CREATE TABLE {quoted} ("Key {{0}}%s" VARCHAR(9) PRIMARY KEY, {columns})')
+    shop.run(f"ALTER PUBLICATION dbz_publication ADD TABLE {quoted}")
+    shop.run(f"INSERT INTO {quoted} VALUES ('a'), ('b')")  # noqa: S608 - a name above
+    with shop.unpublished(quoted):
+        shop.run(f"""UPDATE {quoted} SET "c%119{{}}" = 7 WHERE "Key {{0}}%s" = 'b'""")  # noqa: S608 - a name above
+
+    def find_differences() -> list[Any]:
+        done = shop.reconcile(name, "--topic", topic, "-o", "json")
+        return [json.loads(done.stdout)["differences"]] if done.returncode == 1 else []
+
+    wait_until(find_differences, "the table is compared", seconds=60, every=2)
+    ((found,),) = find_differences()
+    assert (found["key"], found["columns"]) == (["b"], ["c%119{}"])
+
+
 def test_the_permission_to_select_is_enough(shop: Shop) -> None:
     shop.run("CREATE ROLE auditor LOGIN")
     assert "the user lacks SELECT on public.odd" in shop.reconcile("odd", user="auditor").stderr
