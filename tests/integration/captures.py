@@ -69,9 +69,11 @@ class Capture(Operator):
         """Return how to reach Kafka Connect."""
         return ConnectAccess(self.workers.url, None, None, None)
 
-    def write(self, **fields: Any) -> None:
-        """Apply the source."""
-        server = {"host": "127.0.0.1", "port": self.database.port, "database": DATABASE}
+    def write(self, *, tls: bool = False, **fields: Any) -> None:
+        """Apply the source; with TLS the authority is in the Secret `ca`."""
+        server: dict[str, Any] = {"host": "127.0.0.1", "port": self.database.port, "database": DATABASE}
+        if tls:
+            server["tls"] = {"caSecretRef": {"name": "ca"}}
         spec = {
             "postgresql": {**server, "credentialsSecretRef": {"name": "login"}},
             "tables": {"include": ["public.*"]},
@@ -152,13 +154,12 @@ class Capture(Operator):
     def _run_pod(self, pod: Body) -> None:
         """Run the program of the pod with its own request and the files of its Secret."""
         container = pod["spec"]["containers"][0]
-        secret = self.cluster.read(ObjectRef("v1", "Secret", "shop", "login")) or {}
         with tempfile.TemporaryDirectory() as folder:
             request, login, result = (Path(folder) / name for name in ("request", "login", "result"))
             login.mkdir()
             request.write_text(pod["metadata"]["annotations"][REQUEST_ANNOTATION])
-            for name, value in secret["data"].items():
-                (login / name).write_bytes(base64.b64decode(value))
+            for source in pod["spec"]["volumes"][2]["projected"]["sources"]:
+                self._mount(source["secret"], login)
             command = [sys.executable, *container["command"][1:], str(request), str(login), str(result)]
             ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=90)
             assert "geheim" not in ended.stdout + ended.stderr
@@ -170,3 +171,9 @@ class Capture(Operator):
             "containerStatuses": [{"state": {"terminated": terminated}}],
         }
         self.cluster.patch(ObjectRef.of(pod), status=status)
+
+    def _mount(self, source: Body, folder: Path) -> None:
+        """Write the keys of a Secret as files, as the volume of a pod has it."""
+        secret = self.cluster.read(ObjectRef("v1", "Secret", "shop", source["name"])) or {}
+        for item in source["items"]:
+            (folder / item["path"]).write_bytes(base64.b64decode(secret["data"][item["key"]]))

@@ -1,12 +1,17 @@
 """A CDCSource from a manifest to its deletion, with real Debezium in a real Kafka Connect, a real PostgreSQL and a real broker."""
 
+import base64
 from collections.abc import AsyncIterator, Iterator
-from typing import LiteralString
+from pathlib import Path
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
 
+from fakes.context import build_secret
 from integration.captures import REF, SOURCE, Capture
+from kappa_operator.engine.keys import ObjectRef
+from lab import pki
 from lab.broker import Broker
 from lab.connect_cluster import ConnectCluster
 from lab.postgres import DATABASE, Postgres
@@ -98,7 +103,7 @@ async def _survive_a_worker(capture: Capture) -> None:
 
 
 async def _notice_a_lost_slot(capture: Capture) -> None:
-    policies = {"deletionPolicy": "Delete", "topicDeletionPolicy": "Delete"}
+    policies: dict[str, Any] = {"deletionPolicy": "Delete", "topicDeletionPolicy": "Delete"}
     capture.write(**policies, state="Stopped")
     await capture.until_reason("ConnectorStopped")
     (slot,) = capture.list_slots()
@@ -120,3 +125,58 @@ async def _be_deleted(capture: Capture) -> None:
     assert capture.database.query("SELECT pubname FROM pg_publication") == []
     assert await capture.rest.list_connectors(capture.access) == ()
     assert capture.read_records("orders.public.orders") == []
+
+
+HBA = """host all postgres 127.0.0.1/32 trust
+hostssl all reader 127.0.0.1/32 scram-sha-256
+"""
+LOGIN = ObjectRef("v1", "Secret", "shop", "login")
+
+
+@pytest.fixture
+def secured(tmp_path: Path) -> Iterator[Postgres]:
+    """Yield a server that admits the user of the connector only with TLS and its password."""
+    pki.make_authority(tmp_path, "databases")
+    pki.make_certificate(tmp_path, "server", "/CN=database", "IP:127.0.0.1")
+    (tmp_path / "server.key").chmod(0o600)
+    (tmp_path / "hba.conf").write_text(HBA)
+    files = {"ssl_cert_file": "server.crt", "ssl_key_file": "server.key", "hba_file": "hba.conf"}
+    settings = {name: str(tmp_path / file) for name, file in files.items()}
+    with Postgres(ssl="on", **settings) as database:
+        database.execute("CREATE ROLE reader LOGIN REPLICATION PASSWORD 'geheim'")
+        database.execute(f"GRANT CREATE ON DATABASE {DATABASE} TO reader")
+        database.execute("CREATE TABLE orders (id INT PRIMARY KEY, item TEXT, email TEXT, phone TEXT)")
+        database.execute("ALTER TABLE orders OWNER TO reader")
+        database.execute("INSERT INTO orders VALUES (1, 'tea', 'a@example.com', '0123456789')")
+        yield database
+
+
+async def test_tls_a_password_and_columns_that_are_hidden(
+    lab: tuple[Postgres, ConnectCluster, Broker], secured: Postgres, tmp_path: Path
+) -> None:
+    _, workers, broker = lab
+    async with Capture(secured, workers, broker) as capture:
+        capture.cluster.put(build_secret("ca", ca_crt=(tmp_path / "ca.crt").read_text()))
+        wrong = base64.b64encode(b"wrong").decode()
+        right = (capture.cluster.read(LOGIN) or {})["data"]["password"]
+        capture.cluster.patch(LOGIN, data={"password": wrong})
+        columns = {
+            "mask": [{"columns": ["public.orders.phone"], "length": 4}],
+            "hash": [{"columns": ["*.orders.email"], "salt": "some-salt"}],
+        }
+        fields = {"columns": columns, "topicPrefix": "secured"}
+        capture.write(tls=True, deletionPolicy="Delete", topicDeletionPolicy="Delete", **fields)
+        message = await capture.until_reason("DatabaseUnreachable")
+        assert "refused the user or the password" in message
+        capture.cluster.patch(LOGIN, data={"password": right})
+        await capture.until_reason("ConnectorRunning", seconds=150)
+        ((_, value),) = capture.read_records("secured.public.orders")
+        row = value["after"]
+        assert (row["item"], row["phone"]) == ("tea", "****")
+        assert row["email"] != "a@example.com"
+        assert len(row["email"]) == 64
+        uses_tls = secured.query("SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_replication USING (pid)")
+        assert uses_tls == [(True,)]
+        capture.cluster.remove(REF)
+        await capture.until(lambda it: it.get(SOURCE) is None, "it is deleted")
+        assert capture.list_slots() == []

@@ -18,6 +18,8 @@ MANIFESTS = [
     for each in read_documents((OLD / "release_0_1_manifests.yaml").read_text())
     if each["kind"] != TEST_KIND
 ]
+LATER = {"CDCSource"}
+"""Kinds that release 0.1 did not have."""
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +80,7 @@ def test_a_new_manifest_with_a_renamed_field_is_refused_with_its_new_name(server
         )
         refusal = server.refuse_create({**manifest, "metadata": {"name": "new"}})
         assert "was renamed to" in refusal and "kappa convert" in refusal, refusal
-    assert len(by_kind) == len(KINDS)
+    assert by_kind.keys() == {kind.name for kind in KINDS} - LATER
 
 
 def contains(value: Any, part: Any) -> bool:

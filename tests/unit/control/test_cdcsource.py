@@ -354,6 +354,16 @@ async def test_a_stopped_source_notices_its_lost_slot_by_the_check(lose: Any, te
     assert text in condition(shop)[2]
 
 
+async def test_with_snapshots_when_needed_a_lost_slot_is_left_to_the_connector() -> None:
+    shop = await start(snapshot={"mode": "WhenNeeded"})
+    await shop.run(320)
+    shop.write(snapshot={"mode": "WhenNeeded"}, state="Stopped")
+    await shop.run()
+    recreate_slot(shop)
+    await shop.run(320)
+    assert condition(shop)[1] == "ConnectorStopped"
+
+
 async def test_a_slot_that_kept_everything_is_not_suspected() -> None:
     shop = await start()
     for _ in range(3):

@@ -7,7 +7,7 @@ deleted. The result of a check holds while the next one is under way.
 from datetime import datetime
 from typing import Any
 
-from kappa_crds.cdcsource import DATABASE_READY
+from kappa_crds.cdcsource import DATABASE_READY, SnapshotMode
 from kappa_crds.cdcsource_status import DatabaseWork, SlotStatus
 from kappa_crds.conditions import Condition, find_condition
 from kappa_crds.quantities import format_duration, parse_duration
@@ -190,13 +190,13 @@ def _describe_first(first: FoundProblem | None, errors: int) -> str:
 
 def _describe(observed: CDCSourceObserved, result: DatabaseResult) -> dict[str, Any]:
     """Return what the status keeps of a check. A position that was lost stays lost until it is decided what to do."""
-    status = observed.resource.status
+    status, mode = observed.resource.status, observed.resource.spec.snapshot.mode
     fields: dict[str, Any] = {"tables": result.tables, "owns_publication": result.owns_publication}
     name = get_slot(observed.resource)
     if not name:
         return fields
     found = find_loss(status.slot, name, result.slot, result.system, observed.position)
-    if status.lost is None and found is not None:
+    if status.lost is None and found is not None and mode is not SnapshotMode.WHEN_NEEDED:
         fields["lost"] = found
     return {**fields, "slot": _merge_slot(status.slot, result.slot, is_lost=found is not None)}
 

@@ -112,6 +112,7 @@ async def plan_manifests(
             return [await plan_one(operator, key, judge) for key in keys], note
         finally:
             await kafka.close()
+            await operator.connect.close()
 
 
 async def sync_cache(cluster: ApiCluster, cache: ResourceCache, namespace: str) -> None:
