@@ -16,7 +16,7 @@ from kappa_operator.connect.access import resolve_connect
 from kappa_operator.connect.names import CONNECT_LABEL
 from kappa_operator.connect.objects import SECRETS_ANNOTATION, SETTINGS_ANNOTATION
 from kappa_operator.engine.keys import ObjectRef
-from kappa_operator.errors import BrokerUnreachable, ConnectUnreachable, ReferenceProblem
+from kappa_operator.errors import BrokerUnreachable, ConnectUnreachable, NameTaken, ReferenceProblem
 from kappa_operator.settings import Settings
 from kappa_operator.uses import list_uses
 from unit.control.connect_life import (
@@ -299,6 +299,19 @@ async def test_a_secret_with_other_content_is_renewed() -> None:
     operator.cluster.patch(REST, data={"keystore.p12": None})
     operator = await settle(operator)
     assert "keystore.p12" in (operator.cluster.read(REST) or {})["data"]
+
+
+async def test_a_certificate_of_another_owner_is_not_used() -> None:
+    first = await settle(start())
+    prepared = first.cluster.read(REST) or {}
+    operator = start()
+    metadata = {"name": REST.name, "namespace": REST.namespace}
+    operator.cluster.put({**prepared, "metadata": metadata})
+    with pytest.raises(NameTaken):
+        await operator.reconcile(MAIN)  # the rounds of one reconcile end here; the controller retries
+    await operator.settle(MAIN)
+    assert operator.get_condition(MAIN, "ConnectReady")[1] == "NameTaken"
+    assert operator.cluster.read(WORKERS) is None
 
 
 async def test_who_needs_kafka_connect_gets_its_access_when_it_answers_and_the_reason_before() -> None:

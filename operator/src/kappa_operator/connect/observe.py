@@ -62,8 +62,11 @@ async def _read_stateful_set(context: OperatorContext, resource: KafkaClusterRes
     """Return the StatefulSet; None where there is none, or only one of another owner."""
     ref = ObjectRef("apps/v1", "StatefulSet", resource.metadata.namespace, name_workers(resource))
     body = await context.cluster.get(ref)
-    is_own = body is not None and find_controller(body).get("uid") == resource.metadata.uid
-    return body if is_own else None
+    return body if _is_own(resource, body) else None
+
+
+def _is_own(resource: KafkaClusterResource, body: Body | None) -> bool:
+    return body is not None and find_controller(body).get("uid") == resource.metadata.uid
 
 
 def _get_replicas(body: Body | None) -> int | None:
@@ -78,7 +81,8 @@ async def _observe_workers(
     context: OperatorContext, resource: KafkaClusterResource, workers: ConnectWorkers, brokers: int | None
 ) -> ConnectObserved:
     secret_ref = ObjectRef("v1", "Secret", resource.metadata.namespace, name_rest_secret(resource))
-    secret = await context.read_recent(secret_ref, MINUTE)
+    known = await context.read_recent(secret_ref, MINUTE)
+    secret = known if _is_own(resource, known) else None
     blocked: KappaError | None = None
     versions = ""
     try:
