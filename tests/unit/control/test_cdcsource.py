@@ -13,6 +13,8 @@ from kappa_operator.cdc.findings import Severity
 from kappa_operator.cdc.work import FoundProblem
 from kappa_operator.cdcsource.peers import find_database_peers
 from kappa_operator.engine.keys import ObjectRef
+from unit.control.connect_life import settle as settle_workers
+from unit.control.connect_life import start as start_workers
 from unit.control.sources import CLUSTER, LOGIN, REF, SECRET, SETTINGS, SOURCE, SPEC, Shop, dump, start
 
 FINDING = FoundProblem(
@@ -474,3 +476,20 @@ async def test_the_databases_of_a_cluster_are_known_for_the_policy_of_its_worker
     shop.operator.cluster.put(build_resource("CDCSource", "broken", tables=3))
     peers = find_database_peers(shop.operator.cache, "shop", "main")
     assert peers == (("db.example", 5432), ("my.example", 3306))
+
+
+async def test_the_workers_may_connect_to_the_databases_of_sources_and_no_others() -> None:
+    operator = await settle_workers(start_workers())
+    policy = ObjectRef("networking.k8s.io/v1", "NetworkPolicy", "shop", "main-connect")
+
+    def list_ports() -> set[int]:
+        rules = (operator.cluster.read(policy) or {})["spec"]["egress"]
+        return {port["port"] for rule in rules for port in rule["ports"] if "port" in port}
+
+    assert 5432 not in list_ports()
+    operator.cluster.put(build_resource("CDCSource", "orders", **SPEC))
+    operator = await operator.settle(CLUSTER)
+    assert 5432 in list_ports()
+    operator.cluster.remove(REF)
+    operator = await operator.settle(CLUSTER)
+    assert 5432 not in list_ports()
