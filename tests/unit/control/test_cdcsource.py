@@ -52,6 +52,13 @@ async def test_a_source_at_rest_writes_nothing() -> None:
     assert outcome.requeue_after == 10.0
 
 
+async def test_a_check_that_is_over_is_not_looked_for() -> None:
+    """Its pod is deleted before that is recorded, and only then the operator stops to read it."""
+    shop = await start()
+    assert shop.get_status()["work"]["state"] == "Done"
+    assert shop.operator.cluster.find("v1", "Pod") == []
+
+
 async def test_the_workers_get_the_log_in_and_nothing_else_does() -> None:
     shop = await start()
     data = (shop.operator.cluster.read(SECRET) or {})["data"]

@@ -35,6 +35,9 @@ Explained = tuple[Reason, str]
 
 def check_database(observed: CDCSourceObserved, now: datetime) -> Plan | None:
     """Begin a check that is due, or follow the one under way; None where the other steps decide."""
+    work = observed.resource.status.work
+    if work is not None and work.state is WorkState.ENDED:
+        return _clean_up(observed, work)
     if observed.pod is not None:
         return _follow(observed, observed.pod, now)
     if find_refusal(observed) is not None:
@@ -117,11 +120,17 @@ def _report_refusal(observed: CDCSourceObserved, now: datetime) -> Plan:
     )
 
 
+def _clean_up(observed: CDCSourceObserved, work: DatabaseWork) -> Plan:
+    """Delete the pod whose answer is recorded. From then on nothing looks for it."""
+    pod = observed.pod
+    delete = () if pod is None else (DeleteObject(pod.ref, pod.uid, "its work has ended"),)
+    done = observed.resource.status.replace(work=work.replace(state=WorkState.DONE))
+    return Plan((*delete, RecordStatus(done)), requeue=True)
+
+
 def _follow(observed: CDCSourceObserved, pod: DatabasePod, now: datetime) -> Plan | None:
     work = observed.resource.status.work
-    if work is None or work.state is not WorkState.RUNNING:
-        return Plan((DeleteObject(pod.ref, pod.uid, "its work has ended"),), requeue=True)
-    if work.fingerprint != compute_fingerprint(observed.resource, observed.credentials):
+    if work is None or work.fingerprint != compute_fingerprint(observed.resource, observed.credentials):
         why = "the settings or credentials of the database changed"
         return Plan((DeleteObject(pod.ref, pod.uid, why),), requeue=True)
     age = (now - pod.created).total_seconds()

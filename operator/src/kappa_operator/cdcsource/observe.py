@@ -6,6 +6,7 @@ from datetime import datetime
 from pydantic import ValidationError
 
 from kappa_crds.reasons import Reason
+from kappa_crds.savepoint_work import WorkState
 from kappa_crds.topic import DeletionPolicy
 from kappa_operator.cdc.connector.names import TRUSTSTORE, name_key
 from kappa_operator.cdc.work import DatabaseResult
@@ -115,7 +116,7 @@ async def _read_connector(
 
 async def _find_pod(context: OperatorContext, resource: CDCSourceResource) -> DatabasePod | None:
     """Return the pod of the last work, if it is there. A pod of that name with another owner is not."""
-    if resource.status.work is None:
+    if resource.status.work is None or resource.status.work.state is WorkState.DONE:
         return None
     ref = build_pod_ref(resource, resource.status.work)
     pod = await context.cluster.get(ref)
