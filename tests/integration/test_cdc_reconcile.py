@@ -438,7 +438,7 @@ def test_a_table_of_many_columns_with_a_name_that_must_be_quoted_is_equal(shop: 
         done = shop.reconcile(name, "--topic", topic, "-o", "json")
         return [json.loads(done.stdout)["differences"]] if done.returncode == 1 else []
 
-    wait_until(find_differences, "the table is compared", seconds=60, every=2)
+    wait_until(lambda: bool(find_differences()), "the table is compared", seconds=60, every=2)
     ((found,),) = find_differences()
     assert (found["key"], found["columns"]) == (["b"], ["c%119{}"])
 
