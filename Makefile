@@ -100,8 +100,8 @@ test-integration: up ## Run the tests on a real API server
 test-services: up ## Run the tests on real Kafka, S3, HDFS and Prometheus, and of the chart
 	@$(RUN) pytest tests/integration -m "not chaos and clusterless"
 
-test-e2e: images ## Run the tests on the whole cluster
-	@$(RUN) pytest tests/e2e -m "not chaos"
+test-e2e: images ## Run the tests on the whole cluster (LANES=2: in two concurrent processes)
+	@$(RUN) pytest tests/e2e -m "not chaos" $(if $(LANES),-n $(LANES))
 
 # Each group has its own session: integration tests need the cluster without the operator, those on the whole cluster with it.
 chaos: images $(CLASSES) ## Run the long fault-injection tests, and all examples of properties

@@ -3,49 +3,115 @@
 A driver takes its time to start, so tests share pipelines. Each test leaves the pipeline running and can be run alone.
 """
 
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
 from textwrap import indent
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from xdist import is_xdist_controller, is_xdist_worker
+from xdist.scheduler import LoadScopeScheduling
 
 import platform_switch
 from e2e.audit import COLLECTED, INSTALLED
 from e2e.counting import PASSWORD, USER, Counting, Guarded
 from e2e.driver_watch import DriverWatch
 from e2e.installation import install, remove_places
+from e2e.lanes import Lane
 from e2e.ledger import SCHEMA, Ledger, encode_protobuf
 from e2e.place import Place
 from e2e.volume import SmallVolume
 from lab import kafka, network
 from lab.broker import Broker
 
-_FIRST = ("test_lab", "test_flights", "test_pod_security", "test_tenants", "test_network_policies")
+_FIRST = (
+    *("test_lab", "test_any_user", "test_refusals", "test_tenant_secrets"),
+    *("test_flights", "test_pod_security", "test_tenants", "test_network_policies"),
+)
 _LAST = ("test_deletion", "test_permissions")
+_GUARDED = (
+    *("test_lab", "test_refusals", "test_tenant_secrets", "test_flights"),
+    *("test_pod_security", "test_tenants", "test_network_policies", "test_faults"),
+)
+"""The lane of the pipeline behind a log-in. All other files are in that of the counting one."""
+_WITHOUT_PIPELINES = ("test_lab", "test_any_user", "test_refusals", "test_tenant_secrets")
+"""The files of tests that no change of all pipelines disturbs, and the one that makes it."""
+_LANE = pytest.StashKey[Lane]()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Have the cluster for all lanes, in the process that starts them."""
+    if is_xdist_controller(session):
+        with ExitStack() as stack:
+            stack.enter_context(have_cluster())
+            session.config.add_cleanup(stack.pop_all().close)
+    else:
+        session.config.stash[_LANE] = Lane().begin()
+
+
+class LaneScheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives each process of `pytest -n 2` a lane, in order, and what judges all of it to the first that has nearly finished."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = Path(nodeid.partition("::")[0]).stem
+        return "last" if file == _LAST[-1] else "guarded" if file in _GUARDED else "counting"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LaneScheduling:
+    """Replace the scheduler of `-n`, which divides the tests of a file."""
+    config.option.loadscopereorder = False
+    return LaneScheduling(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run first the tests that stop the cluster or need all pipelines healthy, and last those that delete shared ones, or go by all that
-    happened.
+    """Order the tests.
+
+    First come those that stop the cluster, change all pipelines, or need theirs healthy, and last those that delete
+    shared pipelines, or judge all that happened.
     """
 
     def find_place(item: pytest.Item) -> int:
         order = (*_FIRST, "", *_LAST)
-        return next((i for i, name in enumerate(order) if name and name in item.nodeid), len(_FIRST))
+        return order.index(item.path.stem if item.path.stem in order else "")
 
     items.sort(key=find_place)
     config.stash[COLLECTED] = frozenset(item.path for item in items)
 
 
-@pytest.fixture(scope="session")
-def platform(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The cluster with the chart installed."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Wait where a test of another lane is alone. The time-out of the test begins afterwards."""
+    if not is_xdist_worker(item.session):
+        return (yield)
+    lane = item.config.stash[_LANE]
+    if item.path.stem not in _WITHOUT_PIPELINES:
+        lane.have_pipelines()
+    with lane.testing():
+        return (yield)
+
+
+@contextmanager
+def have_cluster() -> Iterator[None]:
+    """Keep the operator to this session, and remove the namespaces that it made."""
     with platform_switch.with_operator():
-        install()
-        request.config.stash[INSTALLED] = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}"
+        Lane().forget()
         yield
         remove_places(of_this_session=True)
+
+
+@pytest.fixture(scope="session")
+def lane(request: pytest.FixtureRequest) -> Lane:
+    """What to do alone, or after all others."""
+    return request.config.stash[_LANE]
+
+
+@pytest.fixture(scope="session")
+def platform(request: pytest.FixtureRequest, lane: Lane) -> Iterator[None]:
+    """The cluster with the chart installed."""
+    with nullcontext() if is_xdist_worker(request) else have_cluster():
+        request.config.stash[INSTALLED] = lane.prepare_once(install)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -5,13 +5,15 @@ import os
 import secrets
 import uuid
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from demo.platform import create_namespace, install_chart, start_lab
 from lab.kube import kubectl
 from lab.network import NODE_IP, POD_CIDR
 from platform_switch import NAMESPACE
 
-_SESSION = uuid.uuid4().hex[:6]
+_SESSION = os.environ.setdefault("KAPPA_E2E_SESSION", uuid.uuid4().hex[:6])
+"""The lanes of a session are processes that inherit it."""
 PURPOSES = (
     *("count", "guarded", "refused", "served", "sources", "redeploy", "bucket", "ledger"),
     *("lag", "groups", "acts", "fleet", "outside", "stranger", "closed", "stolen"),
@@ -43,8 +45,10 @@ def remove_places(*, of_this_session: bool) -> None:
         kubectl("delete", *names, "--ignore-not-found", "--wait=false")
 
 
-def install() -> None:
-    """Bring cluster, images and chart up to date; the operator's own pods meet the restricted standard too.
+def install() -> str:
+    """Bring cluster, images and chart up to date, and return the time afterwards as the audit log has it.
+
+    The operator's own pods meet the restricted standard too.
 
     It acts in the namespaces that grant it permissions. With `KAPPA_E2E_ALONE=1` it watches just those of the tests, for a
     cluster where others have operators of their own.
@@ -56,6 +60,7 @@ def install() -> None:
     for name in watched:
         create_namespace(name)
     change_values({"watchNamespaces": watched})
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def change_values(values: Mapping[str, object]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.installation import change_values
+from e2e.lanes import Lane
 from e2e.ledger import Ledger
 from e2e.place import Place
 from kappa_crds.savepoint import SavepointStatus
@@ -25,12 +26,15 @@ spec: {pipelineRef: counts, verify: {by: StateReader}}
 
 
 @pytest.fixture
-def other_user(platform: None) -> Iterator[None]:
-    """The chart with another user for all pods."""
+def other_user(platform: None, lane: Lane) -> Iterator[None]:
+    """The chart with another user for all pods, which changes all pipelines."""
     ids = {"podUser.source": "Fixed", "podUser.user": USER, "podUser.group": 0, "podUser.volumes": USER}
-    change_values(ids)
-    yield
-    change_values({})
+    with lane.before_pipelines():
+        with lane.alone():
+            change_values(ids)
+        yield
+        with lane.alone():
+            change_values({})
 
 
 @pytest.mark.usefixtures("other_user")

@@ -9,6 +9,7 @@ import pytest
 
 from e2e.counting import Counting
 from e2e.faults import lose_pod
+from e2e.lanes import Lane
 from e2e.place import Place
 from kappa_crds.pipeline_status import PipelineState
 from lab.kube import kubectl
@@ -50,6 +51,13 @@ spec: {{topicName: {place.name}-{name}, deletionPolicy: Delete}}
 """
 
 
+@pytest.fixture
+def alone(lane: Lane) -> Iterator[None]:
+    with lane.alone():
+        yield
+
+
+@pytest.mark.usefixtures("alone")
 def test_when_the_leader_is_killed_the_standby_acts_within_15_seconds(
     served: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:

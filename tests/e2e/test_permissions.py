@@ -22,6 +22,7 @@ from e2e.audit import (
     read_calls,
 )
 from e2e.installation import is_ours, name_place
+from e2e.lanes import Lane
 from e2e.place import Place
 from fakes.permissions import (
     Permission,
@@ -123,9 +124,13 @@ KAFKA = {
 }
 
 
+pytestmark = pytest.mark.timeout(1800)  # with the rest of the other lane
+
+
 @pytest.fixture(scope="module")
-def calls(platform: None, request: pytest.FixtureRequest) -> set[Call]:
-    """What the accounts called since the chart was installed."""
+def calls(platform: None, lane: Lane, request: pytest.FixtureRequest) -> set[Call]:
+    """What the accounts called since the chart was installed, in all lanes."""
+    lane.await_others()
     if not audit.list_files():
         pytest.skip("the API server is not the lab's own, and has no audit log")
     return read_calls(audit.list_files(), request.config.stash[INSTALLED])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from e2e.counting import Counting
+from e2e.lanes import Lane
 from e2e.place import Place
 from lab.paths import BIN, KUBECONFIG
 from platform_switch import stopped_operator
@@ -18,9 +19,9 @@ _KINDS = "kappa,pods,configmaps,services,serviceaccounts,roles,rolebindings,secr
 
 
 @pytest.fixture(scope="module")
-def frozen(running_count: Counting) -> Iterator[Place]:
+def frozen(running_count: Counting, lane: Lane) -> Iterator[Place]:
     """The counting pipeline with no operator around, so that whatever changes was changed by the plan."""
-    with stopped_operator():
+    with lane.alone(), stopped_operator():
         yield running_count.place
 
 
