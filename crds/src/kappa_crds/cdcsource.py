@@ -9,6 +9,7 @@ from kappa_crds.cdcsource_status import CDCSourceStatus
 from kappa_crds.databases import ColumnPattern, KeyColumn, MySql, PostgreSql, TableName
 from kappa_crds.envelope import DecimalEncoding
 from kappa_crds.model import Duration, Model, PositiveDuration, ResourceName, Rule
+from kappa_crds.outbox import Outbox
 from kappa_crds.resource import Kind, PrinterColumn, build_columns
 from kappa_crds.topic import Cleanup, DeletionPolicy
 
@@ -190,6 +191,10 @@ class CDCSourceSpec(Model):
             "spec.tables of MySQL and MariaDB must have DATABASE.TABLE, such as shop.orders",
         ),
         Rule(
+            "!has(self.outbox) || has(self.postgresql) || self.outbox.table.contains('.')",
+            "spec.outbox.table of MySQL and MariaDB must be DATABASE.TABLE, such as shop.outbox",
+        ),
+        Rule(
             f"!has(self.config) || self.config.all(name, name in [{_TUNING}])",
             f"spec.config has a property that is not allowed; allowed are {', '.join(TUNING)}",
             f"'spec.config.' + self.config.filter(name, !(name in [{_TUNING}]))[0] + ' is not allowed; allowed are {', '.join(TUNING)}'",
@@ -211,6 +216,8 @@ class CDCSourceSpec(Model):
     """Keys of events, for tables without a primary key."""
     snapshot: Snapshot = Snapshot()
     """How the rows that the tables have already are read."""
+    outbox: Outbox | None = None
+    """A table of events, which are written to topics by what they are about, in place of its change events."""
     topic_prefix: Annotated[
         str | None,
         Field(min_length=1, max_length=100),

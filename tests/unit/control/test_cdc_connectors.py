@@ -198,3 +198,32 @@ def test_a_spec_has_no_property_that_it_did_not_name() -> None:
         name for name in known if name.startswith(("transforms", "signal", "notification", "driver"))
     } == set()
     assert not {"database.initial.statements", "heartbeat.action.query"} & known
+
+
+def test_an_outbox_is_routed_by_what_its_events_are_about() -> None:
+    config = render(outbox={"table": "outbox"}, tables={"include": ["orders", "outbox"]})
+    assert config["transforms.outbox.type"] == "io.debezium.transforms.outbox.EventRouter"
+    assert config["transforms.outbox.route.topic.replacement"] == "shop-db.${routedByValue}"
+    assert config["transforms.outbox.table.fields.additional.placement"] == "type:header:type"
+    pattern = config[f"predicates.{config['transforms.outbox.predicate']}.pattern"]
+    assert re.fullmatch(pattern, "shop-db.public.outbox")
+    assert not re.fullmatch(pattern, "shop-db.public.orders")
+    assert not re.fullmatch(pattern, "shop-dbxpublicxoutbox")
+
+
+def test_columns_of_an_outbox_have_other_names_where_the_manifest_has_them() -> None:
+    columns = {"id": "event", "destination": "about", "key": "subject", "type": None, "payload": "body"}
+    config = render(outbox={"table": "Sales.outbox", "columns": columns})
+    router = {
+        name.removeprefix("transforms.outbox."): value
+        for name, value in config.items()
+        if name.startswith("transforms.outbox.")
+    }
+    assert router["table.field.event.id"] == "event"
+    assert (router["route.by.field"], router["table.field.event.key"]) == ("about", "subject")
+    assert router["table.field.event.payload"] == "body"
+    assert "table.fields.additional.placement" not in router
+
+
+def test_without_an_outbox_nothing_is_transformed() -> None:
+    assert not [name for name in render() if name.startswith(("transforms", "predicates"))]

@@ -12,6 +12,7 @@ from kappa_crds.envelope import DecimalEncoding
 from kappa_crds.quantities import parse_duration
 from kappa_operator.cdc.connector.expressions import list_columns, list_tables, qualify, to_expression
 from kappa_operator.cdc.connector.names import PASSWORD, USERNAME, refer
+from kappa_operator.cdc.connector.outbox import ROUTED, build_outbox
 
 OWNER, CREDENTIALS = "kappa.uid", "kappa.credentials"
 """Properties of our own, which Debezium ignores: the uid of the CDCSource, and a fingerprint of its credentials."""
@@ -68,6 +69,7 @@ def build_common(source: Source, default_schema: str) -> dict[str, str]:
         **_build_converters(),
         **dict(_build_columns(spec.columns or Columns())),
         **_build_keys(spec, default_schema),
+        **(build_outbox(spec.outbox, source.prefix, default_schema) if spec.outbox else {}),
     }
 
 
@@ -110,6 +112,6 @@ def check_values(source: Source, config: Mapping[str, str]) -> dict[str, str]:
     """Return the configuration; raise ValueError where a value would be replaced by a secret that is not the source's own."""
     own = {refer(source.name, USERNAME), refer(source.name, PASSWORD)}
     for name, value in config.items():
-        if value not in own and ("${" in value or not value.isprintable()):
+        if value not in own and ("${" in value.replace(ROUTED, "") or not value.isprintable()):
             raise ValueError(f"the value of {name} has a character sequence that Kafka Connect may replace")
     return dict(config)
