@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 import yaml
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 from kappa_crds.cdcsource import CDC_SOURCE
 from kappa_operator.cdc.connector.common import Source
@@ -53,7 +54,7 @@ def build_config(port: int) -> dict[str, str]:
 def session() -> Iterator[tuple[Postgres, Session]]:
     with Broker() as broker, Postgres() as database, ConnectCluster(broker.bootstrap) as workers:
         database.execute("CREATE ROLE reader LOGIN SUPERUSER")
-        database.execute((EXAMPLE / "schema.sql").read_text())  # type: ignore[arg-type]
+        database.execute((EXAMPLE / "schema.sql").read_text())
         workers.write_sources({"shop.username": b"reader", "shop.password": b"unused"})
         asyncio.run(create(ConnectAccess(workers.url, None, None, None), build_config(database.port)))
         topics = Session(broker.bootstrap, database)
@@ -80,6 +81,14 @@ def read(session: Session, topic: str) -> list[tuple[str, Any, dict[str, str]]]:
     return found
 
 
+def find_policy(bootstrap: str, topic: str) -> str | None:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    with AdminClient({"bootstrap.servers": bootstrap}) as admin:
+        found = admin.describe_configs([resource])[resource].result(20)
+    policy: str | None = found["cleanup.policy"].value
+    return policy
+
+
 def test_an_event_is_published_if_and_only_if_its_transaction_commits(
     session: tuple[Postgres, Session],
 ) -> None:
@@ -100,6 +109,8 @@ def test_an_event_is_published_if_and_only_if_its_transaction_commits(
     assert placed == {"order": first, "customer": 1, "items": {"tea": 2, "milk": 1}}
     assert len({headers["id"] for *_, headers in events}) == 3
     assert topics.read("shop.public.outbox") == []
+    assert find_policy(topics.bootstrap, "shop.order") == "delete", "compaction would remove events"
+    assert find_policy(topics.bootstrap, "shop.public.stock") == "compact"
 
 
 def test_other_tables_of_the_source_have_their_change_events(session: tuple[Postgres, Session]) -> None:

@@ -66,7 +66,7 @@ class Session:
     """A database, its connector and the topics of its changes."""
 
     def __init__(self, bootstrap: str, database: Database, statements: Path = _STATEMENTS) -> None:
-        self._bootstrap, self._database, self._statements = bootstrap, database, statements
+        self.bootstrap, self._database, self._statements = bootstrap, database, statements
 
     def run(self, part: str) -> None:
         """Run a part of the statements: what is below `-- part: NAME`."""
@@ -79,7 +79,7 @@ class Session:
         """Return all records of a topic, none of one that does not exist yet."""
         # The end counts markers of transactions too, so only the broker knows that there are no more records.
         consumer = Consumer(
-            {"bootstrap.servers": self._bootstrap, "group.id": "none", "enable.partition.eof": True}
+            {"bootstrap.servers": self.bootstrap, "group.id": "none", "enable.partition.eof": True}
         )
         at = TopicPartition(topic, 0, 0)
         try:

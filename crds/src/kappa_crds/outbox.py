@@ -20,7 +20,7 @@ class OutboxColumns(Model):
     """What the event is about, such as order: the name of the topic is the topicPrefix, a dot and this value."""
     key: KeyColumn = "aggregateid"
     """Key of the record. Events of a key are in order."""
-    type: KeyColumn | None = "type"
+    type: KeyColumn = "type"
     """Kind of the event, such as OrderPlaced. It becomes the header `type`."""
     payload: KeyColumn = "payload"
     """Value of the record. JSON is written as it is."""

@@ -211,9 +211,23 @@ def test_an_outbox_is_routed_by_what_its_events_are_about() -> None:
     assert not re.fullmatch(pattern, "shop-dbxpublicxoutbox")
 
 
+def test_an_outbox_that_is_not_captured_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"spec.tables.include has no outbox.*add it"):
+        render(outbox={"table": "outbox"})
+
+
+def test_topics_of_an_outbox_are_not_compacted() -> None:
+    config = render(outbox={"table": "outbox"}, tables={"include": ["*"]})
+    assert config["topic.creation.default.cleanup.policy"] == "compact"
+    assert config["topic.creation.outbox.cleanup.policy"] == "delete"
+    include = config["topic.creation.outbox.include"]
+    assert re.fullmatch(include, "shop-db.order")
+    assert not re.fullmatch(include, "shop-db.public.orders")
+
+
 def test_columns_of_an_outbox_have_other_names_where_the_manifest_has_them() -> None:
-    columns = {"id": "event", "destination": "about", "key": "subject", "type": None, "payload": "body"}
-    config = render(outbox={"table": "Sales.outbox", "columns": columns})
+    columns = {"id": "event", "destination": "about", "key": "subject", "type": "kind", "payload": "body"}
+    config = render(outbox={"table": "Sales.outbox", "columns": columns}, tables={"include": ["Sales.*"]})
     router = {
         name.removeprefix("transforms.outbox."): value
         for name, value in config.items()
@@ -222,8 +236,10 @@ def test_columns_of_an_outbox_have_other_names_where_the_manifest_has_them() -> 
     assert router["table.field.event.id"] == "event"
     assert (router["route.by.field"], router["table.field.event.key"]) == ("about", "subject")
     assert router["table.field.event.payload"] == "body"
-    assert "table.fields.additional.placement" not in router
+    assert router["table.fields.additional.placement"] == "kind:header:type"
 
 
 def test_without_an_outbox_nothing_is_transformed() -> None:
-    assert not [name for name in render() if name.startswith(("transforms", "predicates"))]
+    assert not [
+        name for name in render() if name.startswith(("transforms", "predicates", "topic.creation.groups"))
+    ]

@@ -4,6 +4,7 @@ Values come from a contract that has no place for a property of the author's cho
 second wall, `check_values` refuses whatever Kafka Connect would replace, but for the source's own credentials.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -69,8 +70,22 @@ def build_common(source: Source, default_schema: str) -> dict[str, str]:
         **_build_converters(),
         **dict(_build_columns(spec.columns or Columns())),
         **_build_keys(spec, default_schema),
-        **(build_outbox(spec.outbox, source.prefix, default_schema) if spec.outbox else {}),
+        **_build_outbox(source, default_schema),
     }
+
+
+def _build_outbox(source: Source, default_schema: str) -> dict[str, str]:
+    spec = source.spec
+    if spec.outbox is None:
+        return {}
+    table = qualify(spec.outbox.table, default_schema)
+    if not any(
+        re.fullmatch(to_expression(qualify(each, default_schema)), table) for each in spec.tables.include
+    ):
+        raise ValueError(
+            f"spec.tables.include has no {spec.outbox.table}, the table of spec.outbox, so no event would be read; add it"
+        )
+    return build_outbox(spec.outbox, source.prefix, default_schema)
 
 
 def _flag(value: bool) -> str:

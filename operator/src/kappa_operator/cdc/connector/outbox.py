@@ -14,8 +14,11 @@ _NAME, _PREDICATE = "outbox", "isOutbox"
 def build_outbox(outbox: Outbox, prefix: str, default_schema: str) -> dict[str, str]:
     """Return the properties of the router."""
     columns, router = outbox.columns, f"transforms.{_NAME}"
-    headers = {f"{router}.table.fields.additional.placement": f"{columns.type}:header:type"}
     return {
+        # Events are no rows of a table: compaction would remove all but the last one of a key.
+        "topic.creation.groups": _NAME,
+        f"topic.creation.{_NAME}.include": f"{to_expression(prefix)}[.][^.]+",
+        f"topic.creation.{_NAME}.cleanup.policy": "delete",
         "predicates": _PREDICATE,
         f"predicates.{_PREDICATE}.type": "org.apache.kafka.connect.transforms.predicates.TopicNameMatches",
         f"predicates.{_PREDICATE}.pattern": to_expression(
@@ -30,5 +33,5 @@ def build_outbox(outbox: Outbox, prefix: str, default_schema: str) -> dict[str, 
         f"{router}.table.expand.json.payload": "true",
         f"{router}.route.by.field": columns.destination,
         f"{router}.route.topic.replacement": f"{prefix}.{ROUTED}",
-        **(headers if columns.type is not None else {}),
+        f"{router}.table.fields.additional.placement": f"{columns.type}:header:type",
     }
