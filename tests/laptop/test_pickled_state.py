@@ -12,6 +12,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from kappa_crds import API_VERSION
+from kappa_pipelines.checkpoint.format.schemas import rewrite_all_schema_paths
+from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.laptop.records import Record
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import LocalRun
@@ -79,6 +81,8 @@ def start_run(folder: Path) -> LocalRun:
 def test_pickled_state_continues(spark: SparkSession, tmp_path: Path) -> None:
     with zipfile.ZipFile(RECORDED) as recorded:
         recorded.extractall(tmp_path)
+    checkpoint = LocalFolder(str(tmp_path / "checkpoint"))
+    rewrite_all_schema_paths(checkpoint, checkpoint.root)  # they are those of the machine that recorded it
     run = start_run(tmp_path)
     run.feed({"ticker": quotes(3, "11.25")})
     run.feed({"ticker": quotes(4, "1.00", ["other"])})
