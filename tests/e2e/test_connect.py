@@ -141,6 +141,7 @@ def test_a_worker_that_is_killed_is_reported_within_seconds_and_comes_back(place
     print(f"reported after {noticed:.1f} s, ready again after {back:.1f} s")
 
 
+@pytest.mark.chaos  # kubelet mounts the key after a minute; test_cdc needs that too
 def test_an_unchanged_worker_is_not_replaced_by_credentials_of_a_database(place: Place) -> None:
     before = [each["metadata"]["uid"] for each in place.find("pods", "-l", "kappa-platform.io/role=connect")]
     place.kubectl("create", "secret", "generic", "main-connect-sources", "--from-literal=shop.password=x")

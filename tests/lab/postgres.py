@@ -42,9 +42,13 @@ def _unpack(file: Path, folder: Path) -> None:
 
 
 class Postgres:
-    """A context manager; clients need no password. Settings are in the configuration file, so ALTER SYSTEM overrides them."""
+    """A context manager; clients on the loopback need no password. Settings are in the configuration file, so ALTER SYSTEM overrides them.
 
-    def __init__(self, **settings: str) -> None:
+    It listens on the loopback, and on a further address where there is one; who may connect there is in `hba_file`.
+    """
+
+    def __init__(self, listen: str = "127.0.0.1", **settings: str) -> None:
+        self._listen = ",".join(dict.fromkeys(["127.0.0.1", listen]))
         self._settings = {"wal_level": "logical", "fsync": "off", **settings}
         (self.port,) = free_ports(1)
         self._home = Path(tempfile.mkdtemp(prefix="kappa-postgres-"))
@@ -69,17 +73,17 @@ class Postgres:
     ) -> None:
         self._clean_up()
 
-    def restart(self) -> None:
-        """Stop the server in order and start it with its present settings."""
+    def restart(self, *, graceful: bool = True) -> None:
+        """Stop the server in order, or at once, so that it recovers from its log, and start it with its present settings."""
         if self._process is not None:
-            self._process.send_signal(signal.SIGINT)
+            self._process.send_signal(signal.SIGINT if graceful else signal.SIGQUIT)
             self._process.wait(timeout=30)
         self._start()
 
     def _start(self) -> None:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._build("postgres", "-D", self._home / "data", "-h", "127.0.0.1", "-p", str(self.port)),
+                self._build("postgres", "-D", self._home / "data", "-h", self._listen, "-p", str(self.port)),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
