@@ -3,7 +3,8 @@
 `python tests/bench/security.py [--quick] [--records N] [--rounds N]`. Each side is a process of its own with a warm session: `off`, `network`
 (RPC and blocks are authenticated and encrypted, as the operator sets it), and `local` (shuffle and spill files as well). The sides take
 turns, in another order each round, and the first round is dropped. Executors read blocks of each other over TCP even on one host. The
-last line is one JSON object; `encrypted_ratio` is the smallest ratio over the queries of the throughput of `network` to that of `off`.
+last line is one JSON object; `encrypted_ratio` is the smallest ratio over the queries of the throughput of `network` to that of `off`, each
+the median of the ratios of single rounds. `cpu_ratio` is the same of processor time, which depends less on what else the machine does.
 """
 
 import argparse
@@ -14,8 +15,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -48,6 +52,18 @@ SIDES: dict[str, dict[str, str]] = {
     "local": {**AUTHENTICATED, **LOCAL_DATA},
 }
 EXECUTORS = 2
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a query took: seconds, and seconds of processor time of driver and executors."""
+
+    seconds: float
+    cpu: float
+
+
+Runs = dict[str, dict[str, list[Run]]]
+"""Runs by query and side."""
 
 
 def build_spec(view: str) -> dict[str, Any]:
@@ -114,25 +130,32 @@ class Side:
     def __init__(self, name: str) -> None:
         command = [sys.executable, __file__, "--serve", name]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._root = psutil.Process(self._process.pid)
 
-    def run(self, *words: str) -> float:
-        """Run a query; return its seconds."""
+    def _measure_cpu(self) -> float:
+        """Return the seconds of processor time that its processes have used. None of them ends between two queries."""
+        times = [each.cpu_times() for each in (self._root, *self._root.children(recursive=True))]
+        return sum(each.user + each.system for each in times)
+
+    def run(self, *words: str) -> Run:
+        """Run a query; the first one starts the session."""
+        cpu = self._measure_cpu()
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None:
             raise AssertionError("the process has pipes")
         stdin.write(" ".join(words) + "\n")
         stdin.flush()
-        return float(stdout.readline())
+        return Run(float(stdout.readline()), self._measure_cpu() - cpu)
 
     def close(self) -> None:
         """End the process."""
         self._process.communicate(timeout=60)
 
 
-def measure(bootstrap: str, source: str, rounds: int) -> dict[str, dict[str, list[float]]]:
-    """Return seconds by query and side, the first round dropped; fails if results differ."""
+def measure(bootstrap: str, source: str, rounds: int) -> Runs:
+    """Return the runs, the first round dropped; fails if results differ."""
     sides = {name: Side(name) for name in SIDES}
-    times: dict[str, dict[str, list[float]]] = {view: {name: [] for name in SIDES} for view in VIEWS}
+    runs: Runs = {view: {name: [] for name in SIDES} for view in VIEWS}
     names = list(SIDES)
     for turn in range(rounds):
         for view in VIEWS:
@@ -140,9 +163,9 @@ def measure(bootstrap: str, source: str, rounds: int) -> dict[str, dict[str, lis
             for name in names[turn % len(names) :] + names[: turn % len(names)]:
                 out = make_topic(bootstrap, "out")
                 took = sides[name].run(view, bootstrap, source, out)
-                log(f"{view} {name} round {turn}: {took:.2f} s")
+                log(f"{view} {name} round {turn}: {took.seconds:.2f} s, {took.cpu:.2f} s of processor time")
                 if turn > 0:
-                    times[view][name].append(took)
+                    runs[view][name].append(took)
                 if turn == rounds - 1:
                     digests[name] = digest(bootstrap, out, view)
                 drop_topic(bootstrap, out)
@@ -150,14 +173,20 @@ def measure(bootstrap: str, source: str, rounds: int) -> dict[str, dict[str, lis
                 raise SystemExit(f"the results of {view} differ: {digests}")
     for side in sides.values():
         side.close()
-    return times
+    return runs
 
 
-def compare(times: dict[str, dict[str, list[float]]], side: str) -> dict[str, float]:
-    """Return, by query, the throughput of a side as a ratio to `off`."""
+def compare(runs: Runs, side: str, field: str) -> dict[str, float]:
+    """Return, by query, how much less a side takes than `off`: 1 is as much, 0.5 twice as much."""
     return {
-        view: round(statistics.median(each["off"]) / statistics.median(each[side]), 3)
-        for view, each in times.items()
+        view: round(
+            statistics.median(
+                getattr(off, field) / getattr(on, field)
+                for off, on in zip(each["off"], each[side], strict=True)
+            ),
+            3,
+        )
+        for view, each in runs.items()
     }
 
 
@@ -177,22 +206,19 @@ def main() -> None:
     with Broker(heap_mib=512) as broker:
         source = make_topic(broker.bootstrap, "records")
         size = produce(broker.bootstrap, source, count)
-        times = measure(broker.bootstrap, source, rounds)
-    network, local = compare(times, "network"), compare(times, "local")
+        runs = measure(broker.bootstrap, source, rounds)
+    network, local = compare(runs, "network", "seconds"), compare(runs, "local", "seconds")
+    network_cpu, local_cpu = compare(runs, "network", "cpu"), compare(runs, "local", "cpu")
     result = {
-        "records": count,
-        "bytes": size,
-        "rounds": rounds - 1,
-        "encrypted_ratio": min(network.values()),
-        "local_ratio": min(local.values()),
-        "network": network,
-        "local": local,
+        "records": count, "bytes": size, "rounds": rounds - 1,
+        "encrypted_ratio": min(network.values()), "cpu_ratio": min(network_cpu.values()), "local_ratio": min(local.values()),
+        "network": network, "local": local, "network_cpu": network_cpu, "local_cpu": local_cpu,
         "rates": {
-            f"{view}_{name}": round(count / statistics.median(seconds))
-            for view, each in times.items()
-            for name, seconds in each.items()
+            f"{view}_{name}": round(count / statistics.median(run.seconds for run in side))
+            for view, each in runs.items()
+            for name, side in each.items()
         },
-    }
+    }  # fmt: skip
     sys.stdout.write(json.dumps(result) + "\n")
 
 
