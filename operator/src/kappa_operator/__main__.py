@@ -176,10 +176,8 @@ async def run(settings: Settings) -> None:
         finally:
             await controller.drain()
             await elector.release()
-            await kafka.close()
-            await webhooks.close()
-            await context.connect.close()
-            await endpoints.close()
+            for each in (kafka, webhooks, context.connect, endpoints):
+                await each.close()
 
 
 async def wait_for_signal() -> None:

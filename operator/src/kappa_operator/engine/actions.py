@@ -412,15 +412,8 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return f"have {pod} take over"
         case TakeSavepoint(pod, _, _, name, location):
             return f"ask {pod} for the savepoint {name} below {location}"
-        case CreateTopic(_, topic, partitions, replication, configs):
-            copies = "the broker's default of" if replication is None else str(replication)
-            return f"create topic {topic}: {partitions} partitions, {copies} replicas{_list_configs(configs)}"
-        case GrowPartitions(_, topic, before, partitions):
-            return f"grow topic {topic} from {before} to {partitions} partitions"
-        case AlterConfigs(_, topic, configs):
-            return f"alter topic {topic}{_list_configs(configs)}"
-        case DeleteTopic(_, topic):
-            return f"delete topic {topic} with its data"
+        case CreateTopic() | GrowPartitions() | AlterConfigs() | DeleteTopic():
+            return _describe_topic_action(action)
         case CallWebhook(_, _, name, attempt):
             return f"call the webhook {name}, attempt {attempt}"
         case SetQuota(_, producer, rate):
@@ -439,6 +432,21 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             | DeleteConnector()
         ):
             return _describe_connect_action(action)
+        case _:
+            assert_never(action)
+
+
+def _describe_topic_action(action: CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic) -> str:
+    match action:
+        case CreateTopic(_, topic, partitions, replication, configs):
+            copies = "the broker's default of" if replication is None else str(replication)
+            return f"create topic {topic}: {partitions} partitions, {copies} replicas{_list_configs(configs)}"
+        case GrowPartitions(_, topic, before, partitions):
+            return f"grow topic {topic} from {before} to {partitions} partitions"
+        case AlterConfigs(_, topic, configs):
+            return f"alter topic {topic}{_list_configs(configs)}"
+        case DeleteTopic(_, topic):
+            return f"delete topic {topic} with its data"
         case _:
             assert_never(action)
 
