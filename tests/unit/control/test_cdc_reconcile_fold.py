@@ -13,7 +13,7 @@ from kappa_operator.cdc.reconcile.fold import State, add, advance, fold
 from kappa_operator.cdc.reconcile.snapshot import Snapshot, parse_snapshot, widen
 
 FIRST = 2**32 - 3
-"""The first transaction, so that ids of 32 bits begin anew in each session."""
+"""The first transaction, so that ids of 32 bits wrap around in each session."""
 KEYS, PARTITIONS, OPEN = 4, 2, 3
 
 

@@ -1,4 +1,4 @@
-"""Whoever runs Kafka Connect may be a tenant: its answers have limits, and none of their text reaches a message."""
+"""A tenant may run Kafka Connect: its answers have limits, and none of their text reaches a message."""
 
 import asyncio
 import gzip
