@@ -155,12 +155,10 @@ class Capture(Operator):
         """Run the program of the pod with its own request and the files of its Secret."""
         container = pod["spec"]["containers"][0]
         with tempfile.TemporaryDirectory() as folder:
-            request, login, result = (Path(folder) / name for name in ("request", "login", "result"))
-            login.mkdir()
+            request, result = (Path(folder) / name for name in ("request.json", "result"))
             request.write_text(pod["metadata"]["annotations"][REQUEST_ANNOTATION])
-            for source in pod["spec"]["volumes"][2]["projected"]["sources"]:
-                self._mount(source["secret"], login)
-            command = [sys.executable, *container["command"][1:], str(request), str(login), str(result)]
+            arguments = [str(request), *self._mount_all(pod, Path(folder)), str(result)]
+            command = [sys.executable, *container["command"][1:], *arguments]
             ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=90)
             assert "geheim" not in ended.stdout + ended.stderr
             message = result.read_text() if result.exists() else ended.stderr
@@ -171,6 +169,18 @@ class Capture(Operator):
             "containerStatuses": [{"state": {"terminated": terminated}}],
         }
         self.cluster.patch(ObjectRef.of(pod), status=status)
+
+    def _mount_all(self, pod: Body, folder: Path) -> list[str]:
+        """Write the Secrets of the volumes of a pod; return their folders in the order of its arguments."""
+        folders = []
+        for volume in pod["spec"]["volumes"]:
+            if "projected" in volume:
+                path = folder / volume["name"]
+                path.mkdir()
+                folders.append(str(path))
+                for source in volume["projected"]["sources"]:
+                    self._mount(source["secret"], path)
+        return folders
 
     def _mount(self, source: Body, folder: Path) -> None:
         """Write the keys of a Secret as files, as the volume of a pod has it."""

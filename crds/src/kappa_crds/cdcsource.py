@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from kappa_crds.cdcsource_proof import PROVEN, ProofPolicy
 from kappa_crds.cdcsource_status import CDCSourceStatus
 from kappa_crds.databases import ColumnPattern, KeyColumn, MySql, PostgreSql, TableName
 from kappa_crds.envelope import DecimalEncoding
@@ -195,6 +196,10 @@ class CDCSourceSpec(Model):
             "spec.outbox.table of MySQL and MariaDB must be DATABASE.TABLE, such as shop.outbox",
         ),
         Rule(
+            "!has(self.proof) || has(self.postgresql)",
+            "spec.proof compares tables of PostgreSQL only; remove it",
+        ),
+        Rule(
             f"!has(self.config) || self.config.all(name, name in [{_TUNING}])",
             f"spec.config has a property that is not allowed; allowed are {', '.join(TUNING)}",
             f"'spec.config.' + self.config.filter(name, !(name in [{_TUNING}]))[0] + ' is not allowed; allowed are {', '.join(TUNING)}'",
@@ -245,6 +250,8 @@ class CDCSourceSpec(Model):
     """Back-off for restarts of failed tasks."""
     check_interval: PositiveDuration = "5m"
     """How often a pod checks the database."""
+    proof: ProofPolicy | None = None
+    """Compares tables with their topics, by a pod; never where left out."""
     deletion_policy: DeletionPolicy = DeletionPolicy.RETAIN
     """Whether the slot, the publication that the connector created, and its position go with this resource. A slot that stays
     keeps the log of the database until it is dropped."""
@@ -271,8 +278,9 @@ CDC_SOURCE = Kind(
         PrinterColumn("Database", ".status.database"),
         PrinterColumn("Tables", ".status.tables", "integer"),
         PrinterColumn("Retained", ".status.slot.retained"),
+        PrinterColumn("Proven", ".status.proof.proven", "date"),
         PrinterColumn("Connector", ".status.connector", priority=1),
     ),
     name_limit=100,
-    conditions=(DATABASE_READY, SNAPSHOTTING),
+    conditions=(DATABASE_READY, SNAPSHOTTING, PROVEN),
 )

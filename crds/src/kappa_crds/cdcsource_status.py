@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from kappa_crds.cdcsource_proof import ProofStatus
 from kappa_crds.model import Status
 from kappa_crds.resource import ResourceStatus
 from kappa_crds.savepoint_work import WorkState
@@ -80,6 +81,8 @@ class CDCSourceStatus(ResourceStatus):
     """Whether the connector may change its publication."""
     slot: SlotStatus | None = None
     """The replication slot at the last check."""
+    proof: ProofStatus | None = None
+    """Proofs that the tables equal their topics."""
     lost: str | None = None
     """Why changes were lost; the connector is stopped until a new snapshot is requested."""
     credentials: str | None = None

@@ -217,5 +217,9 @@ class Reason(StrEnum):
     CONNECTOR_REFUSED = "ConnectorRefused", CDC, "Kafka Connect refuses the configuration of the connector; the message names the properties. The log of the workers has details."
     CONNECTOR_MISSING = "ConnectorMissing", CDC, "Kafka Connect does not have the connector; it is created again."
     CHANGES_LOST = "ChangesLost", CDC, "The database does not have the changes after the last one that was read any more, so the connector was stopped. Decide according to the message: change `spec.snapshot.request` for a new snapshot."
+    TABLES_EQUAL = "TablesEqual", CDC, "Every table equals its topic, row for row; there is nothing to do."
+    ROWS_DIFFER = "RowsDiffer", CDC, "Rows of a table and its topic differ; the message has the first ones. Find out why, then repair them: see `kappa cdc reconcile`."
+    PROOF_UNDECIDED = "ProofUndecided", CDC, "No difference was found, but not everything could be compared; the message has the cause."
+    PROOF_FAILED = "ProofFailed", CDC, "The pod that compares tables with topics could not do so; the message has the cause. It is retried."
     SNAPSHOT_REQUESTED = "SnapshotRequested", CDC, "The position of the connector was forgotten because of `spec.snapshot.request`; it takes a new snapshot. There is nothing to do."
     # fmt: on

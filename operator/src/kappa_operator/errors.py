@@ -13,6 +13,7 @@ KappaError
 │   ├── AuthenticationFailed   the log-in was refused
 │   ├── AuthorizationFailed    the user may not do this
 │   ├── TlsFailed              the TLS handshake failed
+│   ├── TopicMissing           a topic does not exist, or the user may not see it
 │   └── KafkaRefused           a broker refused the request
 ├── ReferenceProblem           a resource that another one refers to is missing, ambiguous or not ready
 ├── SecretProblem              a Secret is missing, lacks a key, or may not be used
@@ -110,6 +111,12 @@ class TlsFailed(KafkaFailure):
     """The TLS handshake failed."""
 
     reason = Reason.TLS_FAILED
+
+
+class TopicMissing(KafkaFailure):
+    """A topic does not exist, or the user may not see it."""
+
+    retryable = False
 
 
 class KafkaRefused(KafkaFailure):

@@ -9,9 +9,12 @@ from fakes.cluster import Body
 from fakes.connect import FakeConnect
 from fakes.context import Operator, build_resource, build_secret
 from fakes.fuse import Killed
+from kappa_crds.cdcsource_proof import ProofResult
 from kappa_crds.cdcsource_status import SlotStatus
+from kappa_operator.cdc.proof_work import ProofRequest
 from kappa_operator.cdc.work import DatabaseRequest, DatabaseResult, DatabaseTask
 from kappa_operator.cdcsource.pods import REQUEST_ANNOTATION
+from kappa_operator.cdcsource.proof_pods import PROOF, TASK_LABEL
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.settings import Settings
@@ -41,9 +44,13 @@ class Shop:
         self.operator = Operator(KIND_TABLE, settings=SETTINGS)
         self.answer: dict[str, Any] = {}
         self.drop_problem = ""
+        self.proof: dict[str, Any] = {}
         self.is_slow = False
+        self.is_proof_slow = False
         self.system = "sys-1"
         self.most_connectors = 0
+        self.most_proofs = 0
+        self.proofs: list[ProofRequest] = []
         self.requests: list[DatabaseRequest] = []
 
     @property
@@ -91,6 +98,7 @@ class Shop:
                 continue
             moved = self.work() or self.operator.cluster.fuse.writes != before
             self.most_connectors = max(self.most_connectors, len(self.connect.connectors))
+            self.most_proofs = max(self.most_proofs, len(self.list_proof_pods()))
             quiet = 0 if moved else quiet + 1
             if quiet >= 2 and self.operator.clock().timestamp() >= until:
                 return
@@ -107,15 +115,27 @@ class Shop:
         forked = copy.copy(self)
         forked.operator = self.operator.restart_on(copy.deepcopy(self.operator.share()))
         forked.operator.cluster.fuse.on_write = None
-        forked.requests = list(self.requests)
+        forked.requests, forked.proofs = list(self.requests), list(self.proofs)
         return forked
 
     def _end(self, pod: Body) -> bool:
         if self.is_slow or "phase" in pod.get("status", {}):
             return False
+        if pod["metadata"]["labels"].get(TASK_LABEL) == PROOF:
+            return not self.is_proof_slow and self._end_proof(pod)
         request = DatabaseRequest.model_validate_json(pod["metadata"]["annotations"][REQUEST_ANNOTATION])
         self.requests.append(request)
         result = self._drop(request) if request.task is DatabaseTask.DROP else self._check(request)
+        return self._answer(pod, result)
+
+    def _end_proof(self, pod: Body) -> bool:
+        self.proofs.append(
+            ProofRequest.model_validate_json(pod["metadata"]["annotations"][REQUEST_ANNOTATION])
+        )
+        equal = {"tables": 3, "equal": 3, "rows": 1200, "position": "0/1A2B", "at": self.operator.clock()}
+        return self._answer(pod, ProofResult(**{**equal, **self.proof}))
+
+    def _answer(self, pod: Body, result: DatabaseResult | ProofResult) -> bool:
         message = result.model_dump_json(by_alias=True, exclude_none=True)
         ended = {"exitCode": 1 if result.problem else 0, "message": message}
         status = {"phase": "Succeeded", "containerStatuses": [{"state": {"terminated": ended}}]}
@@ -139,6 +159,11 @@ class Shop:
             dropped.append(f"publication {request.publication}")
         return DatabaseResult(dropped=tuple(dropped))
 
+    def list_proof_pods(self) -> list[Body]:
+        """Return the pods of proofs."""
+        pods = self.operator.cluster.find("v1", "Pod", "shop")
+        return [each for each in pods if each["metadata"]["labels"].get(TASK_LABEL) == PROOF]
+
     def get_status(self) -> dict[str, Any]:
         """Return the status of the source."""
         status: dict[str, Any] = (self.operator.get(SOURCE) or {}).get("status", {})
@@ -151,7 +176,9 @@ class Shop:
         status = self.get_status()
         kept = {name: status.get(name) for name in ("state", "slot", "lost", "tables", "snapshotRequest")}
         conditions = [(c["type"], c["status"], c["reason"]) for c in status.get("conditions", [])]
+        proof = status.get("proof") or {}
         return {
+            "proven": (len(proof.get("history", [])), (proof.get("last") or {}).get("rows")),
             "connectors": {name: (each.config, each.state, each.task) for name, each in self.connect.connectors.items()},
             "positions": self.connect.positions,
             "snapshots": self.connect.snapshots,

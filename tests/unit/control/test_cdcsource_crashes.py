@@ -9,6 +9,7 @@ import pytest
 from unit.control.sources import LOGIN, REF, Shop
 
 Step = Callable[[Shop], None]
+PROVE = {"proof": {"schedule": "0 * * * *"}}
 DELETE = {"deletionPolicy": "Delete", "topicDeletionPolicy": "Delete"}
 
 
@@ -42,6 +43,10 @@ def fail_once(shop: Shop) -> None:
     connector.task, connector.trace = "FAILED", "java.net.ConnectException: Connection refused"
 
 
+def pass_hour(shop: Shop) -> None:
+    shop.operator.clock.advance(3600)
+
+
 def both(*steps: Step) -> Step:
     def step(shop: Shop) -> None:
         for each in steps:
@@ -61,6 +66,8 @@ STEPS: dict[str, tuple[Step, ...]] = {
     "losing the slot": (write(), write(state="Stopped"), lose_slot),
     "a new snapshot after a loss": (write(), write(state="Stopped"), lose_slot, write(snapshot={"request": "again"})),
     "restarting": (write(), fail_once),
+    "proving": (write(**PROVE),),
+    "proving again": (write(**PROVE), pass_hour),
     "deleting": (write(), delete),
     "deleting with slot and topics": (write(**DELETE), both(add_topic, delete)),
     "deleting and creating": (write(**DELETE), delete, write()),
@@ -91,6 +98,7 @@ async def test_dying_after_any_write_changes_nothing_about_the_end(name: str) ->
         end = dead.describe_end()
         assert comparable(end) == comparable(wanted), f"died after write {number} of {len(deaths)}"
         assert dead.most_connectors <= 1
+        assert dead.most_proofs <= 1
 
 
 def comparable(end: dict[str, Any]) -> dict[str, Any]:

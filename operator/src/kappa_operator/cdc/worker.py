@@ -12,14 +12,15 @@ from kappa_operator.cdc.address import Address, DatabaseKind
 from kappa_operator.cdc.check import gather_facts
 from kappa_operator.cdc.drop import drop_replication
 from kappa_operator.cdc.errors import ConnectDenied, DatabaseProblem
+from kappa_operator.cdc.login import build_address
 from kappa_operator.cdc.outcome import build_request, judge
 from kappa_operator.cdc.rules import describe_connect_denied
-from kappa_operator.cdc.work import CA_FILE, DatabaseRequest, DatabaseResult, DatabaseTask, FoundProblem
+from kappa_operator.cdc.work import DatabaseRequest, DatabaseResult, DatabaseTask, FoundProblem
 
 
 async def work(request: DatabaseRequest, login: Path) -> DatabaseResult:
     """Do what is requested, and return what was found or done."""
-    address = _build_address(request, login)
+    address = build_address(request, login, DatabaseKind(request.kind))
     try:
         if request.task is DatabaseTask.DROP:
             publication = request.publication if request.drop_publication else ""
@@ -29,23 +30,6 @@ async def work(request: DatabaseRequest, login: Path) -> DatabaseResult:
         return _describe_denied(address)
     except DatabaseProblem as problem:
         return DatabaseResult(problem=str(problem))
-
-
-def _build_address(request: DatabaseRequest, login: Path) -> Address:
-    return Address(
-        kind=DatabaseKind(request.kind),
-        host=request.host,
-        port=request.port,
-        user=_read(login / "username"),
-        database=request.database,
-        password=_read(login / "password"),
-        tls=request.tls,
-        ca_file=str(login / CA_FILE) if request.tls else "",
-    )
-
-
-def _read(file: Path) -> str:
-    return file.read_text().rstrip("\r\n")
 
 
 def _describe_denied(address: Address) -> DatabaseResult:

@@ -22,6 +22,7 @@ from kappa_operator.cdcsource.connector import (
 )
 from kappa_operator.cdcsource.deletion import delete_source
 from kappa_operator.cdcsource.model import CDCSourceObserved, report
+from kappa_operator.cdcsource.proof import begin_proof, follow_proof, withdraw_proof
 from kappa_operator.engine.kinds import Step
 from kappa_operator.engine.plan import Plan, hold_deletion, judge_error
 
@@ -42,6 +43,8 @@ def report_problem(observed: CDCSourceObserved, now: datetime) -> Plan | None:
 CDC_SOURCE_STEPS: tuple[Step[CDCSourceObserved], ...] = (
     delete_source,
     hold_source,
+    follow_proof,
+    withdraw_proof,
     report_problem,
     report_foreign,
     check_database,
@@ -52,5 +55,6 @@ CDC_SOURCE_STEPS: tuple[Step[CDCSourceObserved], ...] = (
     change_connector,
     set_state,
     restart_failed,
+    begin_proof,
     report_source,
 )

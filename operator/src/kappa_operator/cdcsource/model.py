@@ -4,8 +4,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kappa_crds.cdcsource import DATABASE_READY, SNAPSHOTTING, SnapshotMode
+from kappa_crds.cdcsource import CDC_SOURCE, DATABASE_READY, SnapshotMode
+from kappa_crds.cdcsource_proof import PROVEN, ProofResult
+from kappa_crds.cdcsource_status import CDCSourceStatus
 from kappa_crds.conditions import Condition, ConditionStatus, find_condition, is_true, merge_conditions
+from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import ResourceStatus
 from kappa_operator.cdc.connector.common import OWNER
@@ -33,6 +36,18 @@ class DatabasePod:
     created: datetime
     result: DatabaseResult | None = None
     waits: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProofPod:
+    """A pod that compares tables with topics. `result` is there when it has ended, `waits` is what keeps it from starting."""
+
+    ref: ObjectRef
+    uid: str
+    created: datetime
+    result: ProofResult | None = None
+    waits: str | None = None
+    is_deleting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +89,8 @@ class CDCSourceObserved:
 
     `cluster` is the KafkaCluster, and `is_cluster_gone` where there is none. `problem` is why it, a Secret or Kafka Connect cannot be
     used. `credentials` changes with the Secrets of the database, which the workers have where `are_credentials_kept`. `pod` is the one that works in the
-    database, and `connector` None where there is none. The connector was read after the pod: its position only grows.
+    database, and `connector` None where there is none. The connector was read after the pod: its position only grows. `readers` is how a
+    proof connects to Kafka, and `proof_problem` why it cannot.
     """
 
     resource: CDCSourceResource
@@ -85,6 +101,9 @@ class CDCSourceObserved:
     are_credentials_kept: bool = False
     pod: DatabasePod | None = None
     connector: ConnectorView | None = None
+    proof_pod: ProofPod | None = None
+    readers: KafkaClusterSpec | None = None
+    proof_problem: KappaError | None = None
     image: str = ""
     pull_policy: str = "IfNotPresent"
     network: Network | None = None
@@ -141,7 +160,7 @@ def build_status(
     """Return the status for a verdict. What `fields` and the conditions in `more` leave out stays as it was."""
     resource = observed.resource
     before, new = resource.status.conditions, {each.type: each for each in more}
-    known = (new.get(kind) or find_condition(before, kind) for kind in (DATABASE_READY, SNAPSHOTTING))
+    known = (new.get(kind) or find_condition(before, kind) for kind in _list_conditions(resource))
     kept = merge_conditions(before, [each for each in known if each is not None])
     place = {
         "database": describe_database(resource),
@@ -151,6 +170,18 @@ def build_status(
     }
     updated = update_status(resource, verdict, now, **{**place, **fields})
     return updated.replace(conditions=(*updated.conditions, *kept))
+
+
+def keep_condition(status: CDCSourceStatus, condition: Condition) -> CDCSourceStatus:
+    """Return a status with one condition added or replaced, and the others as they were."""
+    (merged,) = merge_conditions(status.conditions, [condition])
+    others = [each for each in status.conditions if each.type != condition.type]
+    return status.replace(conditions=(*others, merged))
+
+
+def _list_conditions(resource: CDCSourceResource) -> tuple[str, ...]:
+    """Return the conditions that a source has besides those of every kind; without proofs nothing is claimed to be proven."""
+    return tuple(each for each in CDC_SOURCE.conditions if each != PROVEN or resource.spec.proof is not None)
 
 
 def build_condition(

@@ -2,31 +2,36 @@
 
 from dataclasses import replace
 from datetime import datetime
+from typing import TypeVar
 
 from pydantic import ValidationError
 
+from kappa_crds.cdcsource_proof import ProofResult
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import WorkState
 from kappa_crds.topic import DeletionPolicy
 from kappa_operator.cdc.connector.names import TRUSTSTORE, name_key
 from kappa_operator.cdc.work import DatabaseResult
-from kappa_operator.cdcsource.model import CDCSourceObserved, ConnectorView, DatabasePod
+from kappa_operator.cdcsource.model import CDCSourceObserved, ConnectorView, DatabasePod, ProofPod
 from kappa_operator.cdcsource.objects import CDCSourceResource, build_credentials, build_sources_ref
 from kappa_operator.cdcsource.pods import build_pod_ref
+from kappa_operator.cdcsource.proof_pods import build_proof_ref
 from kappa_operator.connect.access import resolve_connect
 from kappa_operator.connect.apply import read_credentials
 from kappa_operator.connect.model import ConnectAccess
 from kappa_operator.connect.names import KafkaClusterResource
 from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import OperatorContext
-from kappa_operator.engine.keys import Key
+from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.network import read_network
 from kappa_operator.engine.ownership import find_controller, is_controlled
 from kappa_operator.engine.plan import Failure
 from kappa_operator.engine.recent import MINUTE, SHORT
 from kappa_operator.errors import ConnectorNotFound, KappaError, ReferenceProblem, SecretProblem
-from kappa_operator.kafkacluster.connection import connect, resolve_cluster
+from kappa_operator.kafkacluster.connection import connect, read_reader_spec, resolve_cluster
 from kappa_operator.statestore.mounts import explain_waiting
+
+ResultT = TypeVar("ResultT", DatabaseResult, ProofResult)
 
 
 async def observe_cdcsource(
@@ -40,6 +45,7 @@ async def observe_cdcsource(
     observed = CDCSourceObserved(
         resource,
         pod=await _find_pod(context, resource),
+        proof_pod=await _find_proof_pod(context, resource),
         image=settings.operator_image,
         pull_policy=settings.image_pull_policy,
         network=read_network(settings.network_policies, settings.namespace),
@@ -51,7 +57,8 @@ async def observe_cdcsource(
     except ReferenceProblem as problem:
         gone = problem.reason is Reason.CLUSTER_NOT_FOUND
         return replace(observed, problem=problem, is_cluster_gone=gone)
-    return await _observe_connect(context, replace(observed, cluster=cluster), cluster)
+    observed = await _observe_readers(context, replace(observed, cluster=cluster), cluster)
+    return await _observe_connect(context, observed, cluster)
 
 
 def _find_cluster_name(resource: CDCSourceResource) -> str | None:
@@ -115,21 +122,54 @@ async def _read_connector(
 
 
 async def _find_pod(context: OperatorContext, resource: CDCSourceResource) -> DatabasePod | None:
-    """Return the pod of the last work, if it is there. A pod of that name with another owner is not."""
+    """Return the pod of the last work, if it is there."""
     if resource.status.work is None or resource.status.work.state is WorkState.DONE:
         return None
     ref = build_pod_ref(resource, resource.status.work)
-    pod = await context.cluster.get(ref)
-    if pod is None or find_controller(pod).get("uid") != resource.metadata.uid:
+    pod = await _read_pod(context, resource, ref)
+    if pod is None or "deletionTimestamp" in pod["metadata"]:
         return None
     metadata = pod["metadata"]
-    if "deletionTimestamp" in metadata:
-        return None
     created = datetime.fromisoformat(metadata["creationTimestamp"])
-    return DatabasePod(ref, metadata["uid"], created, parse_result(pod), explain_waiting(pod))
+    result = parse_result(pod, DatabaseResult)
+    return DatabasePod(ref, metadata["uid"], created, result, explain_waiting(pod))
 
 
-def parse_result(pod: Body) -> DatabaseResult | None:
+async def _find_proof_pod(context: OperatorContext, resource: CDCSourceResource) -> ProofPod | None:
+    """Return the pod of the last proof, if it is there, also one that is being deleted: there are never two."""
+    work = resource.status.proof.work if resource.status.proof else None
+    if work is None or work.state is WorkState.DONE:
+        return None
+    ref = build_proof_ref(resource, work)
+    pod = await _read_pod(context, resource, ref)
+    if pod is None:
+        return None
+    metadata = pod["metadata"]
+    created = datetime.fromisoformat(metadata["creationTimestamp"])
+    is_deleting = "deletionTimestamp" in metadata
+    result = parse_result(pod, ProofResult)
+    return ProofPod(ref, metadata["uid"], created, result, explain_waiting(pod), is_deleting)
+
+
+async def _read_pod(context: OperatorContext, resource: CDCSourceResource, ref: ObjectRef) -> Body | None:
+    """Return a pod. One of that name with another owner is none."""
+    pod = await context.cluster.get(ref)
+    return pod if pod is not None and find_controller(pod).get("uid") == resource.metadata.uid else None
+
+
+async def _observe_readers(
+    context: OperatorContext, observed: CDCSourceObserved, cluster: KafkaClusterResource
+) -> CDCSourceObserved:
+    """Find how a proof reads topics, and whether the Secrets for that may be used."""
+    if observed.resource.spec.proof is None:
+        return observed
+    try:
+        return replace(observed, readers=await read_reader_spec(context, cluster, MINUTE))
+    except KappaError as problem:
+        return replace(observed, proof_problem=problem)
+
+
+def parse_result(pod: Body, kind: type[ResultT]) -> ResultT | None:
     """Return how the work of a pod ended, None while it has not."""
     status = pod.get("status", {})
     if status.get("phase") not in ("Succeeded", "Failed"):
@@ -137,9 +177,9 @@ def parse_result(pod: Body) -> DatabaseResult | None:
     container: Body = next(iter(status.get("containerStatuses", [])), {})
     ended = container.get("state", {}).get("terminated", {})
     try:
-        return DatabaseResult.model_validate_json(ended.get("message", ""))
+        return kind.model_validate_json(ended.get("message", ""))
     except ValidationError:
         why = status.get("message") or status.get("reason") or ended.get("reason") or "no reason given"
-        return DatabaseResult(
+        return kind(
             problem=f"the pod ended with exit code {ended.get('exitCode', 'unknown')} ({why}) and without a result"
         )

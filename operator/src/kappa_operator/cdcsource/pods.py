@@ -1,6 +1,7 @@
 """The pods of a source: each works in the database once, with its credentials as files, and reaches nothing else."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from kappa_crds.cdcsource_status import DatabaseWork
 from kappa_crds.databases import Database
@@ -17,7 +18,8 @@ from kappa_operator.pipeline.objects import ROLE_LABEL
 
 REQUEST_ANNOTATION = "kappa-platform.io/request"
 SECONDS = 240
-_REQUEST, _LOGIN, _RESULT = "/etc/kappa/request", "/etc/kappa/database", "/dev/termination-log"
+_FOLDER, _RESULT = "/etc/kappa", "/dev/termination-log"
+_REQUEST = f"{_FOLDER}/request"
 
 
 def build_pod_ref(resource: CDCSourceResource, work: DatabaseWork) -> ObjectRef:
@@ -30,17 +32,28 @@ def create_pod(
     observed: CDCSourceObserved, work: DatabaseWork, request: DatabaseRequest
 ) -> tuple[ApplyObject | CreateObject, ...]:
     """Return the actions that create the pod, after its NetworkPolicy."""
-    pod = CreateObject(_build_pod(observed, build_pod_ref(observed.resource, work), request))
+    program = PodProgram(
+        "kappa_operator.cdc.worker",
+        request.model_dump_json(by_alias=True, exclude_none=True),
+        SECONDS,
+        secrets=(("database", mount_database(observed.resource.spec.database)),),
+    )
+    pod = CreateObject(build_pod(observed, build_pod_ref(observed.resource, work), program))
     if observed.network is None:
         return (pod,)
     return ApplyObject(_build_policy(observed.resource, observed.network)), pod
 
 
-def find_refusal(observed: CDCSourceObserved) -> Failure | None:
-    """Return why the pod, or its NetworkPolicy, could not be created, if it could not."""
-    return next(
-        (each for each in observed.failures if isinstance(each.action, ApplyObject | CreateObject)), None
-    )
+def find_refusal(observed: CDCSourceObserved, role: str = "database") -> Failure | None:
+    """Return why the pod of a role, or its NetworkPolicy, could not be created, if it could not."""
+    start = f"{observed.resource.metadata.name}-{role}"
+    for each in observed.failures:
+        match each.action:
+            case ApplyObject(manifest) | CreateObject(manifest) if manifest["metadata"]["name"].startswith(
+                start
+            ):
+                return each
+    return None
 
 
 def _build_policy(resource: CDCSourceResource, network: Network) -> Manifest:
@@ -56,7 +69,26 @@ def _build_policy(resource: CDCSourceResource, network: Network) -> Manifest:
     )
 
 
-def _build_pod(observed: CDCSourceObserved, ref: ObjectRef, request: DatabaseRequest) -> Manifest:
+@dataclass(frozen=True, slots=True)
+class PodProgram:
+    """The program of a pod: its module, its request as JSON, how long it may take in seconds, and what it needs.
+
+    Its arguments are the file of the request, the folder of each of `secrets`, and the file of the result.
+    """
+
+    module: str
+    request: str
+    seconds: int
+    cpu: str = "50m"
+    memory: str = "96Mi"
+    memory_limit: str = "256Mi"
+    storage: str = "16Mi"
+    secrets: tuple[tuple[str, Sequence[Manifest]], ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def build_pod(observed: CDCSourceObserved, ref: ObjectRef, program: PodProgram) -> Manifest:
+    """Return a pod of the source, by the restricted standard."""
     name = observed.resource.metadata.name
     pod = {
         "apiVersion": "v1",
@@ -69,45 +101,63 @@ def _build_pod(observed: CDCSourceObserved, ref: ObjectRef, request: DatabaseReq
                 "app.kubernetes.io/name": "kappa-cdc-source",
                 SOURCE_LABEL: name,
                 ROLE_LABEL: "cdc-source",
+                **program.labels,
             },
-            "annotations": {REQUEST_ANNOTATION: request.model_dump_json(by_alias=True, exclude_none=True)},
+            "annotations": {REQUEST_ANNOTATION: program.request},
             "ownerReferences": [build_owner(observed.resource)],
         },
         "spec": {
-            **build_restricted_spec(SECONDS, None, observed.pods),
-            "containers": [_build_container(observed)],
-            "volumes": _build_volumes(observed.resource.spec.database),
+            **build_restricted_spec(program.seconds, None, observed.pods),
+            "containers": [_build_container(observed, program)],
+            "volumes": _build_volumes(program),
         },
     }
     return apply_template(pod, observed.pods.template)
 
 
-def _build_container(observed: CDCSourceObserved) -> Manifest:
+def _build_container(observed: CDCSourceObserved, program: PodProgram) -> Manifest:
+    folders = {name: f"{_FOLDER}/{name}" for name, _ in program.secrets}
+    mounts = {"request": _REQUEST, **folders}
     return {
         "name": "worker",
         "image": observed.image,
         "imagePullPolicy": observed.pull_policy,
-        "command": ["python3", "-m", "kappa_operator.cdc.worker"],
-        "args": [f"{_REQUEST}/request.json", _LOGIN, _RESULT],
-        "resources": {"requests": {"cpu": "50m", "memory": "96Mi"}, "limits": {"memory": "256Mi"}},
+        "command": ["python3", "-m", program.module],
+        "args": [f"{_REQUEST}/request.json", *folders.values(), _RESULT],
+        "resources": {
+            "requests": {"cpu": program.cpu, "memory": program.memory},
+            "limits": {"memory": program.memory_limit},
+        },
         "securityContext": CONTAINER_SECURITY,
         "volumeMounts": [
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - an emptyDir of its own
-            {"name": "request", "mountPath": _REQUEST, "readOnly": True},
-            {"name": "login", "mountPath": _LOGIN, "readOnly": True},
+            *({"name": name, "mountPath": path, "readOnly": True} for name, path in mounts.items()),
         ],
     }
 
 
-def _build_volumes(database: Database) -> list[dict[str, Any]]:
-    field = {"fieldPath": f"metadata.annotations['{REQUEST_ANNOTATION}']"}
-    login = [{"key": key, "path": key} for key in ("username", "password")]
-    sources: list[Manifest] = [{"secret": {"name": database.credentials_secret_ref.name, "items": login}}]
+def _build_volumes(program: PodProgram) -> list[Manifest]:
+    field_path = {"fieldPath": f"metadata.annotations['{REQUEST_ANNOTATION}']"}
+    return [
+        {"name": "tmp", "emptyDir": {"sizeLimit": program.storage}},
+        {"name": "request", "downwardAPI": {"items": [{"path": "request.json", "fieldRef": field_path}]}},
+        *(
+            {"name": name, "projected": {"sources": list(sources), "defaultMode": 0o440}}
+            for name, sources in program.secrets
+        ),
+    ]
+
+
+def mount_database(database: Database) -> list[Manifest]:
+    """Return the Secrets with the log-in of a database, each with the keys that are needed."""
+    login = {key: key for key in ("username", "password")}
+    sources = [mount_keys(database.credentials_secret_ref.name, login)]
     if database.tls is not None:
         known = database.tls.ca_secret_ref
-        sources.append({"secret": {"name": known.name, "items": [{"key": known.key, "path": CA_FILE}]}})
-    return [
-        {"name": "tmp", "emptyDir": {"sizeLimit": "16Mi"}},
-        {"name": "request", "downwardAPI": {"items": [{"path": "request.json", "fieldRef": field}]}},
-        {"name": "login", "projected": {"sources": sources, "defaultMode": 0o440}},
-    ]
+        sources.append(mount_keys(known.name, {known.key: CA_FILE}))
+    return sources
+
+
+def mount_keys(secret: str, files: Mapping[str, str]) -> Manifest:
+    """Return a source of a volume: keys of a Secret as files."""
+    return {"secret": {"name": secret, "items": [{"key": key, "path": file} for key, file in files.items()]}}

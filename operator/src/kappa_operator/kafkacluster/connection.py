@@ -5,13 +5,14 @@ import json
 from functools import partial
 
 from kappa_crds.kafkacluster import KafkaClusterSpec
-from kappa_operator.consent import KAFKA_OPERATOR, KAFKA_PIPELINES
+from kappa_crds.reasons import Reason
+from kappa_operator.consent import KAFKA_CONNECT, KAFKA_OPERATOR, KAFKA_PIPELINES
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.recent import SHORT
 from kappa_operator.engine.references import resolve_ready
-from kappa_operator.errors import AuthenticationFailed
+from kappa_operator.errors import AuthenticationFailed, ReferenceProblem
 from kappa_operator.kafka.config import build_access, build_purpose, find_secret_keys, name_uses
 from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.kafkacluster.decide import KafkaClusterResource
@@ -38,6 +39,26 @@ async def read_pipeline_access(
 ) -> KafkaAccess:
     """Return how pipelines reach the Kafka cluster; raise SecretProblem."""
     return await _read_access(context, cluster, cluster.spec.of_pipelines, KAFKA_PIPELINES, age)
+
+
+async def read_reader_spec(
+    context: OperatorContext, cluster: KafkaClusterResource, age: float = 0.0
+) -> KafkaClusterSpec:
+    """Return the connection of a pod that reads topics of all tables, once its Secrets allow that; raise SecretProblem or ReferenceProblem.
+
+    It is that of pipelines. Where each of them has a user of its own, it is that of the workers of Kafka Connect.
+    """
+    spec, use = cluster.spec.of_pipelines, KAFKA_PIPELINES
+    if cluster.spec.pipeline_users is not None:
+        spec, use = cluster.spec.of_workers, KAFKA_CONNECT
+        if spec.sasl is None and (spec.tls is None or spec.tls.client_secret_ref is None):
+            raise ReferenceProblem(
+                f'KafkaCluster "{cluster.metadata.name}" has spec.pipelineUsers and no log-in of workers, so nothing may read all topics',
+                reason=Reason.PROOF_FAILED,
+                retryable=True,
+            )
+    await _read_access(context, cluster, spec, use, age)
+    return spec
 
 
 async def _read_access(

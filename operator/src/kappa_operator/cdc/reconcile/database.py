@@ -43,13 +43,14 @@ class Progress:
 
     `confirmed` is the position up to which all changes are in Kafka; `received` that which the connector had received at a time of its own
     clock, `received_at`, in milliseconds since 1970.
-    All are 0 unless there is one slot, or one was named. `slots` are their names.
+    All are 0 unless there is one slot, or one was named. `slots` are their names. `is_hidden` where the user may not see what was received.
     """
 
     confirmed: int = 0
     received: int = 0
     received_at: int = 0
     slots: tuple[str, ...] = ()
+    is_hidden: bool = False
 
 
 class View:
@@ -91,6 +92,10 @@ class View:
         row = self._read_one(queries.SNAPSHOT.format(snapshot=function))
         settled = parse_lsn(server.settled) if server.settled else 0
         return parse_snapshot(row.snapshot, parse_lsn(row.lsn), settled), row.at
+
+    def has_rows(self) -> bool:
+        """Return whether the table has rows."""
+        return bool(self._read_one(queries.find_any_row(self._request.table)).found)
 
     def read_checksums(self) -> dict[int, Checksum]:
         """Return the checksums of the buckets that have rows."""
@@ -154,6 +159,11 @@ class Database:
         self._progress = self._connect()
         self._progress.autocommit = True
 
+    @property
+    def user(self) -> str:
+        """Return the user of the database."""
+        return self._address.user
+
     def __enter__(self) -> "Database":
         return self
 
@@ -192,7 +202,8 @@ class Database:
             return Progress(slots=names)
         (slot,) = slots
         confirmed, received = (parse_lsn(each) if each else 0 for each in (slot.confirmed, slot.received))
-        return Progress(confirmed, received, slot.received_at or 0, names)
+        is_hidden = slot.active and slot.received is None
+        return Progress(confirmed, received, slot.received_at or 0, names, is_hidden)
 
     @contextmanager
     def _explain(self) -> Iterator[None]:
@@ -209,3 +220,9 @@ class Database:
             raise DatabaseProblem(
                 f"{name_address(self._address)}: a query failed: SQLSTATE {error.sqlstate}"
             ) from None
+
+
+def has_rows(address: Address, request: Request) -> tuple[int, str, bool]:
+    """Return whether a table has rows, after the position and the time of the snapshot; raise DatabaseProblem."""
+    with Database(address, request) as database, database.view() as view:
+        return view.snapshot.lsn, view.at, view.has_rows()

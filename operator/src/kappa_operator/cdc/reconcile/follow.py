@@ -21,13 +21,17 @@ Add = Callable[[Record], None]
 
 @dataclass
 class Follower:
-    """Reads the topic. `report` gets a line about progress, as often as there is something new."""
+    """Reads the topic. `report` gets a line about progress, as often as there is something new.
+
+    `is_hidden` where the user of the database may not see what the connector has received.
+    """
 
     database: Database
     topic: TopicReader
     heartbeats: Heartbeats
     events: EventReader
     report: Report
+    is_hidden: bool = False
 
     def read_all(self, add: Add) -> None:
         """Read all that is in the topic now."""
@@ -42,6 +46,7 @@ class Follower:
             now = time.monotonic()
             if now - asked >= _ASKED_EVERY:
                 asked, progress = now, self.database.read_progress()
+                self.is_hidden = progress.is_hidden
                 if progress.received >= position:
                     received_at = received_at or progress.received_at
             if self._is_past(position, progress, received_at):

@@ -75,7 +75,8 @@ class Table:
 class Request:
     """What is to be proven. `wait` is in seconds.
 
-    `key` and `ignored` name columns; without a key it is the primary key. `units` and `decimals` are Debezium's `time.precision.mode` and
+    `key` and `ignored` name columns; without a key it is the primary key. `omitted` are patterns of columns, as SCHEMA.TABLE.COLUMN, that
+    the connector leaves out or alters; other than `ignored`, they may match none. `units` and `decimals` are Debezium's `time.precision.mode` and
     `decimal.handling.mode`. `heartbeats` is the topic of
     the connector's heartbeats, if it has not the usual name. `listed` is how many differences are described at most.
     """
@@ -84,6 +85,7 @@ class Request:
     topic: str
     key: tuple[str, ...] = ()
     ignored: frozenset[str] = frozenset()
+    omitted: tuple[str, ...] = ()
     units: str = "adaptive"
     decimals: str = "precise"
     slot: str = ""

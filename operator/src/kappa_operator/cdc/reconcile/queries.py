@@ -54,6 +54,11 @@ COLUMNS = """
 """
 
 
+def find_any_row(table: TableName) -> str:
+    """Return the query that finds whether a table has rows."""
+    return f"SELECT EXISTS (SELECT FROM {_escape(quote_postgresql_table(table))}) AS found"  # noqa: S608 - the name is quoted
+
+
 def lock_table(table: TableName) -> str:
     """Return the statement that keeps a table from being truncated, or changed in its shape."""
     return f"LOCK TABLE {_escape(quote_postgresql_table(table))} IN ACCESS SHARE MODE"

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from kappa_operator.cdc.errors import DatabaseProblem
+from kappa_operator.cdc.quoting import quote_postgresql
 from kappa_operator.cdc.reconcile.canonical import split_key
 from kappa_operator.cdc.reconcile.compare import RowVerdict, judge_row
 from kappa_operator.cdc.reconcile.database import Database, FoundRow, View
@@ -22,6 +23,10 @@ _SHOWN = 200
 _BEHIND = (
     "the connector has not shown in time that it has passed the position: check its task and its slot; in a table without changes it"
     " shows this by heartbeats, so set heartbeat.interval.ms"
+)
+_HIDDEN = (
+    "the user may not see how far the connector has received the log, which shows in a database without changes that no change is"
+    " missing; an administrator runs: GRANT pg_read_all_stats TO {user};"
 )
 _FOREIGN = "the topic has changes from a position that the log has not reached: the database was restored from a backup"
 
@@ -62,7 +67,8 @@ class Rounds:
             if not self.follower.pass_position(
                 snapshot.lsn, self._follow(candidates, snapshot), wait=self.request.wait
             ):
-                decided.notes.append(_BEHIND)
+                user = quote_postgresql(self.database.user)
+                decided.notes.append(_HIDDEN.format(user=user) if self.follower.is_hidden else _BEHIND)
                 break
             self._judge(table, candidates, rows, snapshot, decided)
         decided.open = list(candidates)

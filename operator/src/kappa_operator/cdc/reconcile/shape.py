@@ -1,8 +1,10 @@
 """The shape of a table of PostgreSQL: how each column is compared, and which cannot be."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from kappa_operator.cdc.connector.expressions import to_expression
 from kappa_operator.cdc.errors import DatabaseProblem
 from kappa_operator.cdc.facts import TableName
 from kappa_operator.cdc.reconcile.model import Column, Kind, Request, Table
@@ -80,9 +82,10 @@ def build_table(
     unknown = sorted(request.ignored - {each.name for each in all_of_them})
     if unknown:
         raise DatabaseProblem(f"table {name} has no column {', '.join(unknown)}")
+    is_left_out = _build_filter(name, request)
     compared, notes = [], []
     for each in all_of_them:
-        cause = "ignored" if each.name in request.ignored else _find_obstacle(each)
+        cause = "ignored" if is_left_out(each.name) else _find_obstacle(each)
         if each in key and cause:
             raise DatabaseProblem(f"column {each.name} of the key of {name} cannot be compared: {cause}")
         if cause:
@@ -90,6 +93,17 @@ def build_table(
         else:
             compared.append(build_column(each, request))
     return Table(name, tuple(compared), tuple(build_column(each, request) for each in key)), tuple(notes)
+
+
+def _build_filter(table: TableName, request: Request) -> Callable[[str], bool]:
+    """Return whether a column is not to be compared. Debezium compares names without regard to case, so patterns do."""
+    patterns = [re.compile(to_expression(each), re.IGNORECASE) for each in request.omitted]
+
+    def is_left_out(column: str) -> bool:
+        full = f"{table}.{column}"
+        return column in request.ignored or any(each.fullmatch(full) for each in patterns)
+
+    return is_left_out
 
 
 def _choose_key(name: TableName, found: list[FoundColumn], wanted: tuple[str, ...]) -> list[FoundColumn]:

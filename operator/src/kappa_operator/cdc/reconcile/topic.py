@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from kappa_operator.cdc.reconcile.events import Record
-from kappa_operator.errors import KafkaFailure
+from kappa_operator.errors import KafkaFailure, TopicMissing
 from kappa_operator.kafka.errors import ClientErrors
 
 _TIMEOUT, _SLICE = 20.0, 2.0
@@ -75,9 +75,7 @@ class TopicReader:
     def _list_partitions(self) -> list[int]:
         found = self._describe()
         if found.error is not None and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            raise KafkaFailure(
-                f"topic {self._topic} does not exist, or the user may not see it", retryable=False
-            )
+            raise TopicMissing(f"topic {self._topic} does not exist, or the user may not see it")
         if found.error is not None:
             raise self._errors.explain(found.error)
         return sorted(found.partitions)
