@@ -188,7 +188,9 @@ class FakeConnect(HttpConnect):
     # what tests call
 
     def step(self) -> bool:
-        """Let the workers do what was requested; return whether anything changed."""
+        """Let the workers do what was requested; return whether anything changed. Those that are unreachable do nothing."""
+        if self.unreachable:
+            return False
         before = repr((self.connectors, self.positions, self.database))
         for name, connector in self.connectors.items():
             self._work(name, connector)
@@ -213,10 +215,13 @@ class FakeConnect(HttpConnect):
         self.database.slots[connector.config["slot.name"]] = self.database.end
 
     def _start(self, name: str, connector: FakeConnector) -> bool:
-        """Start a task as Debezium does: behind its slot it fails, without a position it takes a snapshot."""
+        """Start a task as Debezium does: behind its slot it fails or takes a snapshot, as it does without a position."""
         slot, position = connector.config["slot.name"], self.positions.get(name)
         confirmed = self.database.slots.get(slot)
-        if position is not None and (confirmed is None or confirmed > position):
+        is_behind = position is not None and (confirmed is None or confirmed > position)
+        if is_behind and connector.config["snapshot.mode"] == "when_needed":
+            position = None
+        elif is_behind:
             connector.task, connector.trace = FAILED, LOST_TRACE
             return False
         self.database.create_slot(slot)

@@ -69,9 +69,11 @@ class Capture(Operator):
         """Return how to reach Kafka Connect."""
         return ConnectAccess(self.workers.url, None, None, None)
 
-    def write(self, *, tls: bool = False, **fields: Any) -> None:
-        """Apply the source; with TLS the authority is in the Secret `ca`."""
+    def write(self, *, tls: bool = False, guard: Body | None = None, **fields: Any) -> None:
+        """Apply the source; with TLS the authority is in the Secret `ca`. `guard` is that of the slot."""
         server: dict[str, Any] = {"host": "127.0.0.1", "port": self.database.port, "database": DATABASE}
+        if guard is not None:
+            server["slotGuard"] = guard
         if tls:
             server["tls"] = {"caSecretRef": {"name": "ca"}}
         spec = {

@@ -108,6 +108,7 @@ PROVOKED: dict[str, tuple[LiteralString, ...]] = {
         'CREATE UNLOGGED TABLE "Shop"."un""logged" (id INT PRIMARY KEY)',
         f'GRANT SELECT ON "Shop"."un""logged" TO {ROLE}',
     ),
+    "lost-value": ('ALTER TABLE "Shop"."order" ADD COLUMN "nick name" NAME',),
     "publication": ("DROP PUBLICATION kappa",),
     "publication-tables": ('CREATE TABLE "Shop"."new-one" (id INT PRIMARY KEY)',),
     "publication-operations": ("ALTER PUBLICATION kappa SET (publish = 'insert')",),

@@ -164,7 +164,7 @@ async def test_tls_a_password_and_columns_that_are_hidden(
             "mask": [{"columns": ["public.orders.phone"], "length": 4}],
             "hash": [{"columns": ["*.orders.email"], "salt": "some-salt"}],
         }
-        fields = {"columns": columns, "topicPrefix": "secured"}
+        fields: dict[str, Any] = {"columns": columns, "topicPrefix": "secured"}
         capture.write(tls=True, deletionPolicy="Delete", topicDeletionPolicy="Delete", **fields)
         message = await capture.until_reason("DatabaseUnreachable")
         assert "refused the user or the password" in message

@@ -17,6 +17,8 @@ from kappa_crds.topic import Cleanup, DeletionPolicy
 CDC_SOURCE_FINALIZER = "kappa-platform.io/cdc-source"
 DATABASE_READY = "DatabaseReady"
 """Whether the last check of the database found nothing that stops the connector."""
+SLOT_SAFE = "SlotSafe"
+"""Whether the WAL that the slot retains stays below its limit for long enough."""
 SNAPSHOTTING = "Snapshotting"
 """Whether the rows that the tables have already are being read."""
 
@@ -282,5 +284,5 @@ CDC_SOURCE = Kind(
         PrinterColumn("Connector", ".status.connector", priority=1),
     ),
     name_limit=100,
-    conditions=(DATABASE_READY, SNAPSHOTTING, PROVEN),
+    conditions=(DATABASE_READY, SLOT_SAFE, SNAPSHOTTING, PROVEN),
 )

@@ -17,7 +17,7 @@ class DatabaseWork(Status):
     number: Annotated[int, Field(ge=1)]
     """Number of the pod."""
     task: str = "Check"
-    """Check, or Drop at the deletion of the resource."""
+    """Check, Drop at the deletion of the resource, or DropOutgrown for a slot that retains too much."""
     state: WorkState = WorkState.RUNNING
     """How far it is."""
     fingerprint: str = ""
@@ -45,6 +45,32 @@ class SlotStatus(Status):
     """The retained WAL in words, for people."""
     wal_status: str | None = None
     """State of that WAL, as PostgreSQL has it: reserved, extended, unreserved or lost."""
+    failover: bool | None = None
+    """Whether the server copies the slot to standbys; not known before PostgreSQL 17."""
+
+
+class LogSample(Status):
+    """The WAL of the slot at a check."""
+
+    at: datetime
+    """When it was read."""
+    retained_bytes: int
+    """Bytes that the slot retained."""
+
+
+class LogForecast(Status):
+    """When the WAL that the slot retains reaches a limit."""
+
+    samples: Annotated[tuple[LogSample, ...], Field(max_length=12)] = ()
+    """The last checks since the retained WAL last became less, the oldest first."""
+    bytes_per_second: float | None = None
+    """How fast the retained WAL grows; not known from fewer than three checks in which it became more."""
+    limit: str | None = None
+    """The limit that is reached first."""
+    remaining_bytes: int | None = None
+    """Bytes until then; 0 or less where it was reached."""
+    seconds_left: float | None = None
+    """Seconds until then, from the last check, at that rate."""
 
 
 class ConnectorRestarts(Status):
@@ -83,6 +109,8 @@ class CDCSourceStatus(ResourceStatus):
     """The replication slot at the last check."""
     proof: ProofStatus | None = None
     """Proofs that the tables equal their topics."""
+    log: LogForecast | None = None
+    """When the WAL that the slot retains reaches a limit."""
     lost: str | None = None
     """Why changes were lost; the connector is stopped until a new snapshot is requested."""
     credentials: str | None = None

@@ -4,11 +4,12 @@ Values of these models become values of a connector. None may have `$` with a br
 another source, and what is part of a JDBC URL has letters, digits and few signs only.
 """
 
-from typing import Annotated
+from enum import StrEnum
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from kappa_crds.model import Model, Rule
+from kappa_crds.model import Model, PositiveDuration, PositiveSize, Rule
 from kappa_crds.resource import CaSecretRef, SecretRef
 
 HostName = Annotated[
@@ -84,6 +85,31 @@ class Database(Model):
     (secrets.allowClearText)."""
 
 
+class SlotAction(StrEnum):
+    """What is done about a slot that retains more than a limit."""
+
+    REPORT = "Report"
+    DROP_SLOT = "DropSlot"
+
+
+class SlotGuard(Model):
+    """When the WAL that the slot retains is too much."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(self.action) || self.action != 'DropSlot' || has(self.limit)",
+            "action DropSlot needs limit: the WAL from which the slot is dropped",
+        ),
+    )
+    warn_before: PositiveDuration = "12h"
+    """SlotSafe becomes False where a limit is going to be reached within this time, at the rate of the last checks."""
+    limit: PositiveSize | None = None
+    """The WAL that the slot may retain, besides max_slot_wal_keep_size of the server: what its disk has room for."""
+    action: SlotAction = SlotAction.REPORT
+    """DropSlot drops the slot where it retains more than `limit`, to protect the database. Changes are lost then: the
+    connector is stopped until a new snapshot is requested, but with spec.snapshot.mode WhenNeeded it takes one."""
+
+
 class PostgreSql(Database):
     """A database of PostgreSQL 12 or newer, read by logical decoding with pgoutput."""
 
@@ -97,6 +123,10 @@ class PostgreSql(Database):
     publication: PublicationName | None = None
     """An existing publication, which is never changed. Default: a publication of the name of the slot, which the
     connector creates if its user may."""
+    failover_slot: bool = False
+    """Whether the slot is created so that PostgreSQL 17 and newer copy it to standbys, and it survives a failover."""
+    slot_guard: SlotGuard = SlotGuard()
+    """When the WAL that the slot retains is too much."""
 
 
 class MySql(Database):

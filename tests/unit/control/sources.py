@@ -11,6 +11,7 @@ from fakes.context import Operator, build_resource, build_secret
 from fakes.fuse import Killed
 from kappa_crds.cdcsource_proof import ProofResult
 from kappa_crds.cdcsource_status import SlotStatus
+from kappa_crds.quantities import format_size
 from kappa_operator.cdc.proof_work import ProofRequest
 from kappa_operator.cdc.work import DatabaseRequest, DatabaseResult, DatabaseTask
 from kappa_operator.cdcsource.pods import REQUEST_ANNOTATION
@@ -48,6 +49,8 @@ class Shop:
         self.is_slow = False
         self.is_proof_slow = False
         self.system = "sys-1"
+        self.retained, self.safe = 10, 2**40
+        self.shrinks_to: int | None = None
         self.most_connectors = 0
         self.most_proofs = 0
         self.proofs: list[ProofRequest] = []
@@ -125,7 +128,7 @@ class Shop:
             return not self.is_proof_slow and self._end_proof(pod)
         request = DatabaseRequest.model_validate_json(pod["metadata"]["annotations"][REQUEST_ANNOTATION])
         self.requests.append(request)
-        result = self._drop(request) if request.task is DatabaseTask.DROP else self._check(request)
+        result = self._check(request) if request.task is DatabaseTask.CHECK else self._drop(request)
         return self._answer(pod, result)
 
     def _end_proof(self, pod: Body) -> bool:
@@ -146,12 +149,16 @@ class Shop:
         confirmed = self.connect.database.slots.get(request.slot)
         slot = None
         if confirmed is not None:
-            slot = SlotStatus(name=request.slot, system=self.system, timeline=1, confirmed=confirmed, retained_bytes=10, retained="10 B")  # fmt: skip
+            slot = SlotStatus(name=request.slot, system=self.system, timeline=1, confirmed=confirmed, retained_bytes=self.retained, safe_bytes=self.safe, retained=format_size(self.retained))  # fmt: skip
         return DatabaseResult(**{"tables": 3, "system": self.system, "slot": slot, **self.answer})
 
     def _drop(self, request: DatabaseRequest) -> DatabaseResult:
         if self.drop_problem:
             return DatabaseResult(problem=self.drop_problem)
+        if self.shrinks_to is not None:
+            self.retained = self.shrinks_to
+        if request.least_retained > self.retained:
+            return DatabaseResult()
         database = self.connect.database
         dropped = [f"slot {request.slot}"] if database.slots.pop(request.slot, None) is not None else []
         if request.drop_publication and request.publication in database.publications:

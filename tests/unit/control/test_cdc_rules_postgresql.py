@@ -90,6 +90,10 @@ CASES: dict[str, tuple[PostgresFacts, list[tuple[str, str]]]] = {
     "superuser without REPLICATION": (replace(READY, can_replicate=False, is_superuser=True), []),
     "no TLS": (replace(READY, connection=Connection(False, False)), [("warning", "tls")]),
     "certificate not verified": (replace(READY, connection=Connection(True, False)), [("warning", "tls")]),
+    "a column of type name": (with_column(type="name"), [("warning", "lost-value")]),
+    "an array of names": (with_column(type="name[]", is_array=True), [("warning", "column-type")]),
+    "an array of two dimensions": (with_column(type="integer[]", is_array=True, dimensions=2), [("warning", "lost-value")]),
+    "an array of one dimension": (with_column(type="integer[]", is_array=True, dimensions=1), []),
     "foreign table by a pattern": (with_table(kind="f"), [("information", "not-a-table")]),
     "temporary table": (with_table(persistence="t"), [("information", "not-a-table")]),
     "no schema usage": (with_table(has_usage=False), [("error", "schema-usage")]),
@@ -180,3 +184,30 @@ def test_only_errors_make_a_database_not_ready() -> None:
 def test_errors_come_first() -> None:
     found = check(with_settings(max_slot_wal_keep_size="-1", wal_level="replica"))
     assert [each.severity for each in found] == [Severity.ERROR, Severity.WARNING]
+
+
+OWN = Slot("kappa", active=True, failover=False)
+FAILOVER: dict[str, tuple[PostgresFacts, list[str]]] = {
+    "PostgreSQL 16": (replace(READY, version=160000), ["PostgreSQL 16 has no failover slots."]),
+    "a standby": (
+        replace(with_settings(hot_standby_feedback="on"), in_recovery=True, version=170000),
+        ["A slot on a standby is not copied to other servers."],
+    ),
+    "a slot that was created without": (
+        replace(with_settings(synchronized_standby_slots="standby"), version=170000, slots=(OWN,)),
+        ["The slot was created without failover."],
+    ),
+    "nothing is synchronized": (replace(READY, version=170000), ["synchronized_standby_slots is empty."]),
+    "all is well": (
+        replace(with_settings(synchronized_standby_slots="standby"), version=180000, slots=(replace(OWN, failover=True),)),
+        [],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAILOVER)
+def test_a_slot_that_is_to_survive_a_failover(name: str) -> None:
+    facts, wanted = FAILOVER[name]
+    request = Request(parse_patterns(("orders",), "public"), slot="kappa", failover=True)
+    found = [each for each in check_database(facts, request) if each.severity is Severity.WARNING]
+    assert [each.message for each in found] == wanted

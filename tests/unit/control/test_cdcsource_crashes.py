@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from unit.control.sources import LOGIN, REF, Shop
+from unit.control.sources import LOGIN, REF, SPEC, Shop
 
 Step = Callable[[Shop], None]
+GUARD = {"postgresql": {**SPEC["postgresql"], "slotGuard": {"limit": "1Gi", "action": "DropSlot"}}}
 PROVE = {"proof": {"schedule": "0 * * * *"}}
 DELETE = {"deletionPolicy": "Delete", "topicDeletionPolicy": "Delete"}
 
@@ -47,6 +48,11 @@ def pass_hour(shop: Shop) -> None:
     shop.operator.clock.advance(3600)
 
 
+def outgrow(shop: Shop) -> None:
+    shop.retained = 2**31
+    shop.operator.clock.advance(300)
+
+
 def both(*steps: Step) -> Step:
     def step(shop: Shop) -> None:
         for each in steps:
@@ -68,6 +74,7 @@ STEPS: dict[str, tuple[Step, ...]] = {
     "restarting": (write(), fail_once),
     "proving": (write(**PROVE),),
     "proving again": (write(**PROVE), pass_hour),
+    "dropping a slot that retains too much": (write(**GUARD), outgrow),
     "deleting": (write(), delete),
     "deleting with slot and topics": (write(**DELETE), both(add_topic, delete)),
     "deleting and creating": (write(**DELETE), delete, write()),
@@ -119,6 +126,8 @@ async def test_each_step_ends_as_it_should() -> None:
     assert ends["deleting with slot and topics"]["slots"] == {}
     assert ends["deleting with slot and topics"]["positions"] == {}
     assert ends["deleting"]["slots"] != {}
+    assert ends["dropping a slot that retains too much"]["slots"] == {}
+    assert ends["dropping a slot that retains too much"]["status"][0]["state"] == "Lost"
     assert ends["losing the slot"]["status"][0]["state"] == "Lost"
     for end in ends.values():
         assert end["created"] <= 2

@@ -29,6 +29,7 @@ class Connection:
 @dataclass(frozen=True)
 class Slot:
     """A replication slot. `retained_bytes` is the WAL that it keeps on disk, and `safe_bytes` what may still be written before it is lost.
+    `failover` is whether standbys get it, which servers before PostgreSQL 17 do not know.
 
     `confirmed` is the LSN up to which its consumer has read, as a number; None for a slot of physical replication.
     """
@@ -41,6 +42,7 @@ class Slot:
     database: str | None = None
     plugin: str | None = None
     confirmed: int | None = None
+    failover: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -59,13 +61,14 @@ class Publication:
 
 @dataclass(frozen=True)
 class PostgresColumn:
-    """A column. `type_kind` is `typtype` of the type, or of the elements of an array."""
+    """A column. `type_kind` is `typtype` of the type, or of the elements of an array. `dimensions` are those that an array was declared with."""
 
     name: str
     type: str
     type_kind: str = "b"
     is_array: bool = False
     is_generated: bool = False
+    dimensions: int = 0
 
 
 @dataclass(frozen=True)

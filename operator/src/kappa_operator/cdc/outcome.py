@@ -20,7 +20,10 @@ _NO_KEY = "no-primary-key"
 def build_request(request: DatabaseRequest) -> Request:
     """Return what the rules need to know."""
     return Request(
-        parse_patterns(request.include, _choose_schema(request)), request.publication, slot=request.slot
+        parse_patterns(request.include, _choose_schema(request)),
+        request.publication,
+        slot=request.slot,
+        failover=request.failover,
     )
 
 
@@ -93,6 +96,7 @@ def _describe_postgresql(facts: Facts, request: DatabaseRequest) -> dict[str, ob
         safe_bytes=found.safe_bytes,
         retained=None if found.retained_bytes is None else format_size(found.retained_bytes),
         wal_status=found.wal_status,
+        failover=found.failover,
         **identity,
     )
     return {"owns_publication": owns, "slot": slot, **identity}

@@ -169,7 +169,9 @@ async def _read_tables(cursor: _Cursor, patterns: tuple[TablePattern, ...]) -> t
     rows = await _read(cursor, queries.TABLES, values)
     columns: dict[int, list[PostgresColumn]] = {}
     for row in await _read(cursor, queries.COLUMNS, ([row.oid for row in rows],)):
-        column = PostgresColumn(row.name, row.type, row.type_kind, row.is_array, row.is_generated)
+        column = PostgresColumn(
+            row.name, row.type, row.type_kind, row.is_array, row.is_generated, row.dimensions
+        )
         columns.setdefault(row.oid, []).append(column)
     return tuple(_build_table(row, tuple(columns.get(row.oid, ()))) for row in rows)
 

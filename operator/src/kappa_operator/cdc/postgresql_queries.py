@@ -10,7 +10,7 @@ LIMITS: Final[LiteralString] = """
 SETTINGS: Final[LiteralString] = """
     SELECT name, setting FROM pg_settings WHERE name IN (
         'server_version_num', 'wal_level', 'max_replication_slots', 'max_wal_senders', 'wal_sender_timeout',
-        'max_slot_wal_keep_size', 'hot_standby_feedback')
+        'max_slot_wal_keep_size', 'hot_standby_feedback', 'synchronized_standby_slots')
 """
 SERVER: Final[LiteralString] = """
     SELECT current_user AS user, role.rolsuper AS is_superuser,
@@ -25,11 +25,13 @@ SERVER: Final[LiteralString] = """
 _RETAINED: Final[LiteralString] = """
     SELECT slot_name AS name, active, pg_wal_lsn_diff(
         CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, restart_lsn)::bigint AS retained_bytes,
-        database, plugin, pg_wal_lsn_diff(confirmed_flush_lsn, '0/0')::bigint AS confirmed
+        database, plugin, pg_wal_lsn_diff(confirmed_flush_lsn, '0/0')::bigint AS confirmed,
+        (to_jsonb(slot) ->> 'failover')::boolean AS failover
 """
-SLOTS_12: Final[LiteralString] = _RETAINED + " FROM pg_replication_slots ORDER BY 1 LIMIT 1000"
+SLOTS_12: Final[LiteralString] = _RETAINED + " FROM pg_replication_slots slot ORDER BY 1 LIMIT 1000"
 SLOTS: Final[LiteralString] = (
-    _RETAINED + ", wal_status, safe_wal_size AS safe_bytes FROM pg_replication_slots ORDER BY 1 LIMIT 1000"
+    _RETAINED
+    + ", wal_status, safe_wal_size AS safe_bytes FROM pg_replication_slots slot ORDER BY 1 LIMIT 1000"
 )
 IDENTITY: Final[LiteralString] = """
     SELECT system_identifier::text AS system, timeline_id AS timeline FROM pg_control_system(), pg_control_checkpoint()
@@ -79,12 +81,12 @@ COLUMNS: Final[LiteralString] = """
     SELECT a.attrelid AS oid, a.attname AS name,
         format_type(CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END, NULL) AS type,
         COALESCE(element.typtype, base.typtype, t.typtype) AS type_kind,
-        element.oid IS NOT NULL AS is_array, a.attgenerated <> '' AS is_generated
+        element.oid IS NOT NULL AS is_array, a.attgenerated <> '' AS is_generated, a.attndims AS dimensions
     FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
     LEFT JOIN pg_type base ON t.typtype = 'd' AND base.oid = t.typbasetype
     LEFT JOIN pg_type element ON t.typlen = -1 AND element.oid = t.typelem AND element.typarray = t.oid
     WHERE a.attrelid = ANY (%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped
         AND (a.attgenerated <> '' OR t.typtype <> 'b' OR element.oid IS NOT NULL OR t.oid > 16384 OR t.typname IN (
-            'pg_lsn', 'pg_snapshot', 'txid_snapshot', 'tsquery', 'jsonpath', 'xid', 'xid8', 'cid', 'tid', 'aclitem'))
+            'pg_lsn', 'pg_snapshot', 'txid_snapshot', 'tsquery', 'jsonpath', 'xid', 'xid8', 'cid', 'tid', 'aclitem', 'name'))
     ORDER BY a.attrelid, a.attnum LIMIT 50000
 """

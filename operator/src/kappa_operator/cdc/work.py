@@ -22,13 +22,15 @@ class DatabaseTask(StrEnum):
 
     CHECK = "Check"
     DROP = "Drop"
+    DROP_OUTGROWN = "DropOutgrown"
 
 
 class DatabaseRequest(Model):
     """What to do in which database.
 
     `include`, `exclude` and `keyed` are patterns of tables, the last of those whose key the source defines. Topics are `compacted` where a
-    record needs a key. `drop_publication` is for a publication that the connector created.
+    record needs a key. `drop_publication` is for a publication that the connector created. `least_retained` is for a slot that has outgrown a
+    limit: it is dropped only if it retains so many bytes still.
     """
 
     task: DatabaseTask
@@ -45,6 +47,8 @@ class DatabaseRequest(Model):
     publication: str = ""
     is_publication_given: bool = False
     drop_publication: bool = False
+    least_retained: int = 0
+    failover: bool = False
 
 
 class FoundProblem(Status):

@@ -22,9 +22,12 @@ async def work(request: DatabaseRequest, login: Path) -> DatabaseResult:
     """Do what is requested, and return what was found or done."""
     address = build_address(request, login, DatabaseKind(request.kind))
     try:
-        if request.task is DatabaseTask.DROP:
+        if request.task is not DatabaseTask.CHECK:
             publication = request.publication if request.drop_publication else ""
-            return DatabaseResult(dropped=await drop_replication(address, request.slot, publication))
+            dropped = await drop_replication(
+                address, request.slot, publication, least_retained=request.least_retained
+            )
+            return DatabaseResult(dropped=dropped)
         return judge(await gather_facts(address, build_request(request)), request)
     except ConnectDenied:
         return _describe_denied(address)

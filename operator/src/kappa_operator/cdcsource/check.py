@@ -17,6 +17,7 @@ from kappa_operator import backoff, intervals
 from kappa_operator.cdc.findings import Severity
 from kappa_operator.cdc.guard import find_loss
 from kappa_operator.cdc.work import DatabaseResult, DatabaseTask, FoundProblem
+from kappa_operator.cdcsource.guard import choose_check_interval, judge_slot
 from kappa_operator.cdcsource.model import (
     CDCSourceObserved,
     DatabasePod,
@@ -26,6 +27,7 @@ from kappa_operator.cdcsource.model import (
 )
 from kappa_operator.cdcsource.objects import build_database_request, compute_fingerprint, get_slot
 from kappa_operator.cdcsource.pods import create_pod, find_refusal
+from kappa_operator.cdcsource.works import number_work
 from kappa_operator.engine.actions import DeleteObject, EmitEvent, RecordStatus
 from kappa_operator.engine.plan import Plan, Verdict, judge_error, working
 
@@ -45,6 +47,14 @@ def check_database(observed: CDCSourceObserved, now: datetime) -> Plan | None:
     return _begin(observed, now) if measure_wait(observed, now) == 0 else _wait_for_first(observed, now)
 
 
+def check_blindly(observed: CDCSourceObserved, now: datetime) -> Plan | None:
+    """Check a database whose connector was created also while Kafka Connect cannot be reached: the slot grows meanwhile."""
+    was_created = observed.resource.status.credentials is not None
+    if observed.problem is None or not observed.credentials or not was_created:
+        return None
+    return check_database(observed, now)
+
+
 def measure_wait(observed: CDCSourceObserved, now: datetime) -> float:
     """Return the seconds until the next check, 0 for now: at once where the settings changed or the last one was lost."""
     status, work = observed.resource.status, observed.resource.status.work
@@ -57,7 +67,8 @@ def measure_wait(observed: CDCSourceObserved, now: datetime) -> float:
 
 def _choose_interval(observed: CDCSourceObserved) -> float:
     """Return the seconds from check to check; a database that failed is checked more often, the less the longer it fails."""
-    every, condition = parse_duration(observed.resource.spec.check_interval), _get_condition(observed)
+    status, condition = observed.resource.status, _get_condition(observed)
+    every = choose_check_interval(parse_duration(observed.resource.spec.check_interval), status.log)
     last = observed.resource.status.last_check
     if condition is None or condition.status == "True" or last is None:
         return every
@@ -81,25 +92,12 @@ def _begin(observed: CDCSourceObserved, now: datetime) -> Plan:
     return Plan((record, *create_pod(observed, work, request)), requeue_after=intervals.WORKING)
 
 
-def number_work(
-    before: DatabaseWork | None, task: DatabaseTask, fingerprint: str, now: datetime
-) -> DatabaseWork:
-    """Return the next work after another one, to be recorded before its pod is created."""
-    begun = {
-        "task": task.value,
-        "state": WorkState.RUNNING,
-        "fingerprint": fingerprint,
-        "at": now.replace(microsecond=0),
-    }
-    if before is None:
-        return DatabaseWork.model_validate({"number": 1, **begun})
-    return before.replace(number=before.number + 1, **begun)
-
-
 def _wait_for_first(observed: CDCSourceObserved, now: datetime) -> Plan | None:
     """Report what keeps the connector from being created."""
     condition = _get_condition(observed)
-    if observed.connector is not None or condition is None or condition.status == "True":
+    if observed.connector is not None or observed.problem is not None:
+        return None
+    if condition is None or condition.status == "True":
         return None
     verdict = working("Waiting", condition.reason, condition.message)
     return report(observed, verdict, now, max(intervals.WORKING, measure_wait(observed, now)))
@@ -139,8 +137,10 @@ def _follow(observed: CDCSourceObserved, pod: DatabasePod, now: datetime) -> Pla
     if age > LONGEST:
         late = f"the check did not end within {format_duration(LONGEST)}: {pod.waits or 'no reason given'}"
         return _finish(observed, DatabaseResult(problem=late), now)
-    if observed.connector is not None or _get_condition(observed) is not None:
-        return None if observed.connector is not None else Plan(requeue_after=intervals.WORKING)
+    if observed.connector is not None or observed.problem is not None:
+        return None
+    if _get_condition(observed) is not None:
+        return Plan(requeue_after=intervals.WORKING)
     message = f"the check waits: {pod.waits}" if pod.waits else "a pod checks the database"
     return report(observed, working("Checking", Reason.DATABASE_CHECKING, message), now, intervals.WORKING)
 
@@ -158,22 +158,25 @@ def _finish(observed: CDCSourceObserved, result: DatabaseResult, now: datetime) 
     fields: dict[str, Any] = {"last_check": now.replace(microsecond=0)}
     if status.work is not None:
         fields["work"] = status.work.replace(state=WorkState.ENDED)
+    more: tuple[Condition, ...] = ()
+    warnings: tuple[EmitEvent, ...] = ()
     if not result.problem:
-        fields |= _describe(observed, result)
+        judged, more, warnings = judge_slot(observed, result.slot, now)
+        fields |= _describe(observed, result) | judged
     before, ready = _get_condition(observed), condition.status == "True"
     verdict = _keep(observed, Verdict("Checking" if ready else "Waiting", reason, message))
     events: tuple[EmitEvent, ...] = ()
     if not ready and (before is None or (before.reason, before.message) != (reason, message)):
         events = (EmitEvent(reason, message, True),)
-    record = RecordStatus(build_status(observed, verdict, now, condition, **fields))
-    return Plan((record, *events), requeue=True)
+    record = RecordStatus(build_status(observed, verdict, now, condition, *more, **fields))
+    return Plan((record, *events, *warnings), requeue=True)
 
 
 def _keep(observed: CDCSourceObserved, verdict: Verdict) -> Verdict:
-    """Return the verdict as it is where a connector works already: the check is one condition beside it."""
+    """Return the verdict as it is where a connector works already, or cannot be seen: the check is one condition beside it."""
     conditions = {each.type: each for each in observed.resource.status.conditions}
     known = conditions.get("Ready")
-    if observed.connector is None or known is None:
+    if known is None or (observed.connector is None and observed.problem is None):
         return verdict
     stalled = conditions["Stalled"].status == "True"
     settled = conditions["Reconciling"].status == "False" and not stalled

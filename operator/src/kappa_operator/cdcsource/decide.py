@@ -8,7 +8,7 @@ from datetime import datetime
 
 from kappa_crds.cdcsource import CDC_SOURCE_FINALIZER
 from kappa_operator import intervals
-from kappa_operator.cdcsource.check import check_database
+from kappa_operator.cdcsource.check import check_blindly, check_database
 from kappa_operator.cdcsource.connector import (
     change_connector,
     create_connector,
@@ -21,6 +21,7 @@ from kappa_operator.cdcsource.connector import (
     take_snapshot,
 )
 from kappa_operator.cdcsource.deletion import delete_source
+from kappa_operator.cdcsource.guard import drop_outgrown_slot
 from kappa_operator.cdcsource.model import CDCSourceObserved, report
 from kappa_operator.cdcsource.proof import begin_proof, follow_proof, withdraw_proof
 from kappa_operator.engine.kinds import Step
@@ -45,6 +46,8 @@ CDC_SOURCE_STEPS: tuple[Step[CDCSourceObserved], ...] = (
     hold_source,
     follow_proof,
     withdraw_proof,
+    drop_outgrown_slot,
+    check_blindly,
     report_problem,
     report_foreign,
     check_database,

@@ -15,7 +15,6 @@ from kappa_crds.topic import DeletionPolicy
 from kappa_operator import intervals
 from kappa_operator.cdc.quoting import quote_postgresql_text
 from kappa_operator.cdc.work import DatabaseTask
-from kappa_operator.cdcsource.check import number_work
 from kappa_operator.cdcsource.model import CDCSourceObserved, ConnectorView, build_status
 from kappa_operator.cdcsource.objects import (
     build_database_request,
@@ -24,6 +23,7 @@ from kappa_operator.cdcsource.objects import (
     get_slot,
 )
 from kappa_operator.cdcsource.pods import create_pod, find_refusal
+from kappa_operator.cdcsource.works import number_work
 from kappa_operator.connect.model import STOPPED
 from kappa_operator.engine import actions as act
 from kappa_operator.engine.plan import Plan, block_deletion, stalled, working

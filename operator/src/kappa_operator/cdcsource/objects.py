@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 
 from kappa_crds.cdcsource import CDCSourceSpec
 from kappa_crds.cdcsource_status import CDCSourceStatus
@@ -53,13 +54,18 @@ def build_sources_secret(cluster: KafkaClusterResource) -> Manifest:
 
 def build_credentials(resource: CDCSourceResource, cluster: KafkaClusterResource) -> KeepCredentials:
     """Return the action that gives the workers the log-in of the source."""
+    return replace(build_login(resource), manifest=build_sources_secret(cluster))
+
+
+def build_login(resource: CDCSourceResource) -> KeepCredentials:
+    """Return that action without the Secret of the workers: what the log-in is, and where it may be sent to."""
     database, namespace = resource.spec.database, resource.metadata.namespace
     authorities = None
     if database.tls is not None:
         known = database.tls.ca_secret_ref
         authorities = (ObjectRef("v1", "Secret", namespace, known.name), known.key)
     return KeepCredentials(
-        build_sources_secret(cluster),
+        {},
         resource.metadata.name,
         ObjectRef("v1", "Secret", namespace, database.credentials_secret_ref.name),
         get_server(resource),
@@ -132,6 +138,7 @@ def build_database_request(resource: CDCSourceResource, task: DatabaseTask) -> D
         keyed=tuple(key.table for key in spec.keys),
         compacted=spec.topics.cleanup is not Cleanup.DELETE,
         slot=get_slot(resource),
+        failover=spec.postgresql is not None and spec.postgresql.failover_slot,
         publication=get_publication(resource),
         is_publication_given=spec.postgresql is not None and spec.postgresql.publication is not None,
         drop_publication=owned and spec.postgresql is not None and spec.postgresql.publication is None,
@@ -141,6 +148,6 @@ def build_database_request(resource: CDCSourceResource, task: DatabaseTask) -> D
 def compute_fingerprint(resource: CDCSourceResource, credentials: str) -> str:
     """Return the fingerprint of what a check depends on. It has no secret."""
     request = build_database_request(resource, DatabaseTask.CHECK).model_dump_json(
-        exclude={"drop_publication"}
+        exclude={"drop_publication", "least_retained"}
     )
     return hashlib.sha256(json.dumps([request, credentials]).encode()).hexdigest()[:10]

@@ -13,7 +13,12 @@ from kappa_crds.topic import DeletionPolicy
 from kappa_operator.cdc.connector.names import TRUSTSTORE, name_key
 from kappa_operator.cdc.work import DatabaseResult
 from kappa_operator.cdcsource.model import CDCSourceObserved, ConnectorView, DatabasePod, ProofPod
-from kappa_operator.cdcsource.objects import CDCSourceResource, build_credentials, build_sources_ref
+from kappa_operator.cdcsource.objects import (
+    CDCSourceResource,
+    build_credentials,
+    build_login,
+    build_sources_ref,
+)
 from kappa_operator.cdcsource.pods import build_pod_ref
 from kappa_operator.cdcsource.proof_pods import build_proof_ref
 from kappa_operator.connect.access import resolve_connect
@@ -52,6 +57,7 @@ async def observe_cdcsource(
         pods=settings.pods,
         failures=failures,
     )
+    observed = await _observe_login(context, observed)
     try:
         cluster = resolve_cluster(context.cache, key.namespace, _find_cluster_name(resource))
     except ReferenceProblem as problem:
@@ -59,6 +65,21 @@ async def observe_cdcsource(
         return replace(observed, problem=problem, is_cluster_gone=gone)
     observed = await _observe_readers(context, replace(observed, cluster=cluster), cluster)
     return await _observe_connect(context, observed, cluster)
+
+
+async def _observe_login(context: OperatorContext, observed: CDCSourceObserved) -> CDCSourceObserved:
+    """Read the log-in of the database, whose Secrets must allow that. It needs no Kafka."""
+    if observed.resource.metadata.deletion_timestamp is not None:
+        return observed
+    wanted = build_login(observed.resource)
+    try:
+        await read_credentials(context, wanted, MINUTE)
+    except KappaError as problem:
+        return replace(observed, problem=problem)
+    refs = [wanted.login, *([wanted.ca[0]] if wanted.ca else [])]
+    bodies = [await context.read_recent(ref, MINUTE) for ref in refs]
+    versions = ".".join(str((body or {}).get("metadata", {}).get("resourceVersion", "")) for body in bodies)
+    return replace(observed, credentials=versions)
 
 
 def _find_cluster_name(resource: CDCSourceResource) -> str | None:
@@ -72,6 +93,8 @@ async def _observe_connect(
     try:
         access = await resolve_connect(context, cluster)
         if observed.resource.metadata.deletion_timestamp is None:
+            if observed.problem is not None:
+                return observed
             observed = await _observe_secrets(context, observed, cluster)
         elif observed.resource.spec.topic_deletion_policy is DeletionPolicy.DELETE:
             await connect(context, cluster)
@@ -83,13 +106,10 @@ async def _observe_connect(
 async def _observe_secrets(
     context: OperatorContext, observed: CDCSourceObserved, cluster: KafkaClusterResource
 ) -> CDCSourceObserved:
-    """Read the log-in, whose Secrets must allow that, and whether the workers have it."""
+    """Find whether the workers have the log-in."""
     resource = observed.resource
     wanted = build_credentials(resource, cluster)
     values = await read_credentials(context, wanted, MINUTE)
-    refs = [wanted.login, *([wanted.ca[0]] if wanted.ca else [])]
-    bodies = [await context.read_recent(ref, MINUTE) for ref in refs]
-    versions = ".".join(str((body or {}).get("metadata", {}).get("resourceVersion", "")) for body in bodies)
     kept = await context.read_recent(build_sources_ref(cluster.metadata.namespace, cluster.metadata.name), SHORT)  # fmt: skip
     if kept is not None and not is_controlled(kept, "KafkaCluster", cluster.metadata.name):
         raise SecretProblem(
@@ -100,7 +120,7 @@ async def _observe_secrets(
     has_all = all(data.get(name_key(resource.metadata.name, part)) == value for part, value in values.items())
     needs_store = wanted.truststore and wanted.ca is not None
     has_store = not needs_store or name_key(resource.metadata.name, TRUSTSTORE) in data
-    return replace(observed, credentials=versions, are_credentials_kept=has_all and has_store)
+    return replace(observed, are_credentials_kept=has_all and has_store)
 
 
 async def _read_connector(

@@ -1,6 +1,7 @@
 """`kappa cdc`: databases as sources of change events."""
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -64,6 +65,10 @@ def check(
         str,
         typer.Option(metavar="DURATION", help="How long the binary log must be kept (MySQL)."),
     ] = "3d",
+    failover_slot: Annotated[
+        bool,
+        typer.Option("--failover-slot", help="Check whether a slot can survive a failover (PostgreSQL)."),
+    ] = False,
     password_file: PasswordFile = None,
     ca_file: CaFile = None,
     plain_text: PlainText = False,
@@ -76,6 +81,7 @@ def check(
     try:
         address = parse_address(url, kind)
         request = _build_request(address, table or [], publication, retention)
+        request = replace(request, failover=failover_slot)
     except ValueError as error:
         raise CommandError(str(error), Exit.USAGE) from None
     address = complete_address(address, password_file, ca_file, plain_text=plain_text)

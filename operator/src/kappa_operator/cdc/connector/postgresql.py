@@ -23,6 +23,8 @@ def build_postgresql(source: Source, database: PostgreSql, *, owns_publication: 
         "publication.autocreate.mode": "filtered" if is_managed else "disabled",
         "database.sslmode": "disable",
     }
+    if database.failover_slot:
+        config["slot.failover"] = "true"  # ignored by servers before PostgreSQL 17
     if database.tls is not None:
         config |= {"database.sslmode": "verify-full", "database.sslrootcert": find_file(source.name, CA)}
     return check_values(source, config)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from kappa_operator.cdc.facts import PostgresFacts, Slot
 from kappa_operator.cdc.findings import Finding, Severity
 from kappa_operator.cdc.quoting import quote_postgresql, quote_postgresql_text
+from kappa_operator.cdc.rules.failover import check_failover
 from kappa_operator.cdc.rules.request import Request
 
 OLDEST, NEWEST = 12, 18
@@ -34,7 +35,7 @@ def check_server(facts: PostgresFacts, request: Request) -> Iterator[Finding]:
         if slot is not own:
             yield from _check_slot(slot)
     yield from _check_replication(facts)
-    yield from _check_failover(facts)
+    yield from check_failover(facts, request, own)
 
 
 def _check_version(facts: PostgresFacts) -> Iterator[Finding]:
@@ -149,11 +150,3 @@ def _check_replication(facts: PostgresFacts) -> Iterator[Finding]:
         Severity.ERROR, "replication", f"user {facts.user}", "The user may not use replication.",
         "The connector cannot create its slot and read the WAL.", (statement,),
     )  # fmt: skip
-
-
-def _check_failover(facts: PostgresFacts) -> Iterator[Finding]:
-    if facts.major >= 17 and not facts.in_recovery:
-        yield Finding(
-            Severity.INFORMATION, "failover-slots", "server", "The server supports failover slots.",
-            "With slot.failover of Debezium, and sync_replication_slots on the standby, the slot survives a failover.",
-        )  # fmt: skip

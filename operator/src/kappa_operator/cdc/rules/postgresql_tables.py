@@ -174,8 +174,24 @@ def _check_columns(table: PostgresTable, facts: PostgresFacts) -> Iterator[Findi
                 "The column is missing in events.",
                 advice="Exclude the column, or set include.unknown.datatypes to get its bytes.",
             )  # fmt: skip
+        elif lost := _find_lost_value(column):
+            table_name, name = quote_postgresql_table(table.name), quote_postgresql(column.name)
+            yield Finding(
+                Severity.WARNING, "lost-value", subject, f"Debezium loses {lost}.",
+                "Snapshots have it, and later changes have NULL in its place, so the topic differs from the table.",
+                (f"ALTER TABLE {table_name} ALTER COLUMN {name} TYPE text;",) if column.type == "name" else (),
+                advice="The statement may rewrite the table. Or exclude the column."
+                if column.type == "name" else "Exclude the column, or store the value as JSON.",
+            )  # fmt: skip
         if column.is_generated:
             yield from _check_generated(subject, facts)
+
+
+def _find_lost_value(column: PostgresColumn) -> str:
+    """Return what changes lack of a column, seen in Debezium 3.7."""
+    if column.is_array:
+        return "the elements of an array of two or more dimensions" if column.dimensions > 1 else ""
+    return "values of the type name" if column.type == "name" else ""
 
 
 def is_unmapped(column: PostgresColumn) -> bool:

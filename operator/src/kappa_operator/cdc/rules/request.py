@@ -12,9 +12,11 @@ class Request:
     """The requested tables, the publication of PostgreSQL, and how long a connector may be stopped (seconds).
 
     `slot` is the slot of the connector itself, where it has one already: it needs no other, and is not reported as one without consumer.
+    `failover` is whether the slot is to survive a failover.
     """
 
     patterns: tuple[TablePattern, ...]
     publication: str = "kappa"
     retention: int = 3 * DAY
     slot: str = ""
+    failover: bool = False
