@@ -33,6 +33,25 @@ HOLDS = {
 }  # fmt: skip
 MEASUREMENT = {"at": "2026-01-02T00:00:00Z", "state": "Done", "number": 1, "holds": HOLDS}
 
+_SOURCE = {
+    "postgresql": {"host": "db", "database": "shop", "credentialsSecretRef": {"name": "login"}},
+    "tables": {"include": ["public.*"]}, "proof": {"schedule": "0 3 * * *"},
+}  # fmt: skip
+_PROOF = {
+    "tables": 3, "equal": 2, "rows": 1200, "differing": 1, "position": "0/1", "at": "2026-01-01T03:00:00Z", "seconds": 3.5,
+    "began": "2026-01-01T03:00:00Z", "ended": "2026-01-01T03:00:05Z",
+}  # fmt: skip
+_SOURCE_STATUS: dict[str, Any] = {
+    "state": "Running", "topicPrefix": "shop", "tables": 3, "lastCheck": "2026-01-01T00:00:00Z",
+    "conditions": [
+        {"type": name, "status": "True", "reason": "Ready", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        for name in ("Ready", "DatabaseReady", "SlotSafe", "Snapshotting", "Proven")
+    ],
+    "slot": {"name": "kappa", "retainedBytes": 2**30},
+    "log": {"bytesPerSecond": 1e6, "remainingBytes": 2**31, "secondsLeft": 2147.0},
+    "proof": {"last": _PROOF, "proven": "2026-01-01T03:00:00Z"},
+}  # fmt: skip
+
 
 def say_ready(status: str = "True", reason: str = "Ready") -> list[dict[str, str]]:
     return [
@@ -116,6 +135,7 @@ class Exporter:
         selector = {"selector": {"groups": [GROUP]}, "warning": {"lag": "1m"}}
         judged = [*say_ready(), {**say_ready()[0], "type": "LagHealthy"}]
         self._show("LagPolicy", "gold", {"conditions": judged}, **selector)
+        self._show("CDCSource", "shop", _SOURCE_STATUS, **_SOURCE)
         metrics.LEADING.set(1)
         metrics.LAST_RESYNC.set_to_current_time()
         for outcome in ("ok", "failed"):

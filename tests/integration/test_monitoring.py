@@ -24,7 +24,13 @@ SHORT = {
     "operator.slow.quantile": "0.99",
 }
 CONFIG = load_config(override=SHORT)
-VARIABLES = {"namespace": NAMESPACE, "pipeline": PIPELINE, "cluster_name": CLUSTER, "topic": TOPIC}
+VARIABLES = {
+    "namespace": NAMESPACE,
+    "pipeline": PIPELINE,
+    "cluster_name": CLUSTER,
+    "topic": TOPIC,
+    "cdcsource": "shop",
+}
 
 
 class Monitored(Monitoring):

@@ -21,6 +21,7 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 
 from kappa_monitoring.boards.cdc import CDC
+from kappa_monitoring.boards.cdcsources import SOURCES
 from kappa_monitoring.boards.fleet import FLEET
 from kappa_monitoring.boards.model import Board, Panel, Query, Row, Variable
 from kappa_monitoring.boards.pipeline import PIPELINE
@@ -31,7 +32,7 @@ from kappa_monitoring.config import Config
 from kappa_monitoring.contract import check_legend, check_query
 from kappa_monitoring.errors import MonitoringError
 
-BOARDS: tuple[Board, ...] = (FLEET, PIPELINE, TOPIC, CDC, SAVEPOINTS, REPROCESSING)
+BOARDS: tuple[Board, ...] = (FLEET, PIPELINE, TOPIC, CDC, SOURCES, SAVEPOINTS, REPROCESSING)
 _SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 _WIDTH = 24
 _SIZES = {"graph": (8, 12), "value": (6, 6)}

@@ -1,6 +1,6 @@
 """When the WAL that a replication slot retains reaches its limit. Pure.
 
-Retained WAL falls when the connector confirms changes and rises in between, so a rise says something only if it lasts. The rate is that from
+Retained WAL falls when the connector confirms changes and rises in between, so a rise means something only if it lasts. The rate is that from
 the last time that it fell, over three checks or more.
 """
 
@@ -39,7 +39,7 @@ def forecast(before: Sequence[LogSample], slot: SlotStatus, limit: int | None, n
 
 
 def add_sample(before: Sequence[LogSample], retained: int | None, now: datetime) -> tuple[LogSample, ...]:
-    """Return the samples with one more. What was before a fall, or before a clock that was set back, says nothing any more."""
+    """Return the samples with one more. What was before a fall, or before a clock that was set back, does not count any more."""
     if retained is None:
         return ()
     new = LogSample(at=now, retained_bytes=retained)

@@ -1,6 +1,6 @@
-"""Metrics of pipelines, their savepoints, Kafka clusters, stores, lag policies and topics, computed from the cache at each scrape.
+"""Metrics of pipelines, their savepoints, Kafka clusters, stores, lag policies and CDC sources, computed from the cache at each scrape.
 
-There is one series for each metric and Pipeline, KafkaCluster, StateStore or LagPolicy, and a fixed number for each kind. Savepoints have no series of their own:
+There is one series for each metric and Pipeline, KafkaCluster, StateStore, LagPolicy or CDCSource, and a fixed number for each kind. Savepoints have no series of their own:
 they are counted for each pipeline. So the number of series is bounded by what users declare, and none outlives its resource. Only the
 active replica exports them: another one would export the same series again. A scrape runs in a thread, on a copy of the cache's JSON.
 """
@@ -29,6 +29,7 @@ from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
 from kappa_crds.stores import StoreContents
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.keys import Key
+from kappa_operator.telemetry.cdcsource_metrics import CDCSOURCE_METRICS
 from kappa_operator.telemetry.declare import ComputedMetrics, Declared, Sample
 
 PipelineResource = Resource[PipelineSpec, PipelineStatus]
@@ -188,12 +189,13 @@ RESOURCES: Declared[float] = Declared(
     "kappa_operator_resources", "Resources known by kind and state.", ("kind", "state"), lambda count: count
 )
 METRICS: tuple[Declared[Any], ...] = (
-    *PIPELINE_METRICS, *CLUSTER_METRICS, *STORE_METRICS, *POLICY_METRICS, RESOURCES,
+    *PIPELINE_METRICS, *CLUSTER_METRICS, *STORE_METRICS, *POLICY_METRICS, *CDCSOURCE_METRICS, RESOURCES,
 )  # fmt: skip
 
 
 _BY_KIND: Mapping[str, tuple[Declared[Any], ...]] = {
     "Pipeline": PIPELINE_METRICS, "KafkaCluster": CLUSTER_METRICS, "StateStore": STORE_METRICS, "LagPolicy": POLICY_METRICS,
+    "CDCSource": CDCSOURCE_METRICS,
 }  # fmt: skip
 
 
