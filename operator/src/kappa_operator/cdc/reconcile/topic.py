@@ -133,6 +133,8 @@ class TopicReader:
 
     def _accept(self, message: Message, add: Callable[[Record], None]) -> None:
         partition, offset, error = message.partition(), message.offset(), message.error()
+        if _is_about_group(error):
+            return
         if error is not None and error.code() != KafkaError._PARTITION_EOF:
             raise self._errors.explain(error)
         if partition is None or offset is None:
@@ -156,10 +158,15 @@ class TopicReader:
             consumer.close()
 
 
+def _is_about_group(error: KafkaError | None) -> bool:
+    """Return whether an error only means that the user may not use the group: the library looks for it, although nothing here does."""
+    return error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+
+
 def _find_first(consumer: Any) -> Message | None:
     until = time.monotonic() + _TIMEOUT
     while time.monotonic() < until:
         message: Message | None = consumer.poll(_POLL)
-        if message is not None:
+        if message is not None and not _is_about_group(message.error()):
             return message if message.error() is None else None
     return None
