@@ -71,6 +71,18 @@ async def test_the_last_five_proofs_are_kept() -> None:
     assert [each["rows"] for each in shop.get_status()["proof"]["history"]] == [5, 4, 3, 2, 1]
 
 
+@pytest.mark.parametrize("schedule", ["0 0 31 2 *", "0 0 30 2 *"])
+async def test_a_schedule_without_any_day_is_reported_once(schedule: str) -> None:
+    shop = await start(proof={"schedule": schedule})
+    await shop.run(600)
+    assert len(shop.proofs) == 1
+    status, reason, message = condition(shop)
+    assert (status, reason) == ("Unknown", "InvalidSpec")
+    assert "is not a valid cron expression" in message
+    assert len(shop.operator.list_events("InvalidSpec")) == 1
+    assert condition(shop, "Ready")[0] == "True"
+
+
 async def test_a_changed_request_begins_a_proof_at_once() -> None:
     shop = await start(proof={})
     await pass_hour(shop)

@@ -18,6 +18,7 @@ from kappa_operator.cli.status_view import (
 )
 from kappa_operator.errors import ApiUnavailable, Refused
 from unit.control.screens import render
+from unit.control.sources import SPEC as SOURCE
 
 AT = "2025-12-31T23:50:00Z"
 ACTING = Operator("kappa-operator-1", START)
@@ -89,6 +90,40 @@ def test_a_ready_policy_is_unhealthy_while_lag_is() -> None:
     assert (health.ready, health.healthy, health.reason) == ("True", False, "ConsumerStopped")
     conditions[1] = condition("LagHealthy", "Unknown", "LagUnknown", "no look yet")
     assert not assess(body | {"status": {"conditions": conditions}}).healthy
+
+
+@pytest.mark.parametrize(
+    ("ready", "more", "healthy"),
+    [
+        (("True", "ConnectorRunning"), {}, True),
+        (("True", "ConnectorRunning"), {"Proven": ("False", "RowsDiffer")}, False),
+        (("True", "ConnectorRunning"), {"Proven": ("Unknown", "ProofFailed")}, False),
+        (("True", "ConnectorRunning"), {"SlotSafe": ("False", "SlotFilling")}, False),
+        (("True", "ConnectorRunning"), {"SlotSafe": ("Unknown", "SlotUnlimited")}, True),
+        (("False", "ConnectorPaused"), {"SlotSafe": ("True", "SlotSafe")}, True),
+        (("False", "ConnectorStopped"), {"SlotSafe": ("False", "SlotFull")}, False),
+        (("False", "ChangesLost"), {}, False),
+    ],
+    ids=[
+        "runs",
+        "rows differ",
+        "not proven",
+        "its slot fills",
+        "nothing limits it",
+        "paused",
+        "stopped, and its slot fills",
+        "lost",
+    ],
+)
+def test_a_source_is_unhealthy_while_rows_differ_or_its_slot_fills(
+    ready: tuple[str, str], more: dict[str, tuple[str, str]], healthy: bool
+) -> None:
+    body = build_resource("CDCSource", "shop", **SOURCE)
+    body["metadata"]["generation"] = 1
+    conditions = [condition(kind, *found) for kind, found in {"Ready": ready, **more}.items()]
+    health = assess(body | {"status": {"observedGeneration": 1, "conditions": conditions}})
+    assert health.healthy is healthy
+    assert health.reason == (conditions[-1]["reason"] if not healthy else ready[1])
 
 
 def test_a_savepoint_in_verification_is_healthy_and_a_damaged_one_is_not() -> None:

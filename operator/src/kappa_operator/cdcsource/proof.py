@@ -7,7 +7,7 @@ deleted. A pod that is still there, or being deleted, keeps the next one from be
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from cronsim import CronSim, CronSimError
+from cronsim import CronSimError
 
 from kappa_crds.cdcsource import SourceState
 from kappa_crds.cdcsource_proof import (
@@ -41,6 +41,7 @@ from kappa_operator.cdcsource.proof_pods import (
 )
 from kappa_operator.engine.actions import DeleteObject, EmitEvent, RecordStatus
 from kappa_operator.engine.plan import Failure, Plan
+from kappa_operator.pipeline.savepoints import find_next
 
 HISTORY = 5
 _NAMED = 3
@@ -126,8 +127,7 @@ def measure_wait(observed: CDCSourceObserved, policy: ProofPolicy, now: datetime
         return intervals.wait_after(work.at, backoff.PROOF.pause(proof.failures, key), now)
     if policy.schedule is None:
         return float("inf")
-    due: datetime = next(CronSim(policy.schedule, last.began.astimezone(UTC)))
-    return intervals.wait_until(due, now)
+    return intervals.wait_until(find_next(policy.schedule, last.began.astimezone(UTC)), now)
 
 
 def _is_current(observed: CDCSourceObserved, work: ProofWork) -> bool:

@@ -7,6 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from kappa_crds.cdcsource import SLOT_SAFE
+from kappa_crds.cdcsource_proof import PROVEN
 from kappa_crds.conditions import EXPORTED, VERIFIED, Condition, ConditionType, find_condition
 from kappa_crds.kinds import find_kind
 from kappa_crds.lagpolicy import LAG_HEALTHY
@@ -14,9 +16,9 @@ from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource, ResourceStatus
 from kappa_operator.engine.cluster import Body
 
-_CHECKED = (LAG_HEALTHY, VERIFIED, EXPORTED)
+_CHECKED = (LAG_HEALTHY, VERIFIED, EXPORTED, SLOT_SAFE, PROVEN)
 """Conditions that must be true of a healthy resource, besides Ready."""
-_REQUESTED = frozenset({Reason.SUSPENDED})
+_REQUESTED = frozenset({Reason.SUSPENDED, Reason.CONNECTOR_PAUSED, Reason.CONNECTOR_STOPPED})
 """Reasons that a user requested."""
 _NOT_SEEN = "The operator has not reconciled it yet. Check that it runs and watches this namespace."
 _OUTDATED = "The operator has not reconciled the last change yet. Check that it runs."
@@ -26,7 +28,7 @@ _UNREADABLE = "This version of the command cannot read it. Use the version of th
 
 @dataclass(frozen=True)
 class Health:
-    """The health of a resource. `ready` is True, False or Unknown; a Ready LagPolicy is unhealthy while lag is."""
+    """The health of a resource. `ready` is True, False or Unknown; a Ready LagPolicy is unhealthy while lag is, and a CDCSource while rows differ."""
 
     kind: str
     namespace: str
@@ -64,8 +66,8 @@ def assess(body: Body) -> Health:
 def _assess_conditions(
     place: tuple[str, str, str], resource: Resource[Any, ResourceStatus], ready: Condition
 ) -> Health:
-    if ready.status != "True":
-        return _build(place, ready, ready.status, healthy=ready.reason in _REQUESTED)
+    if ready.status != "True" and ready.reason not in _REQUESTED:
+        return _build(place, ready, ready.status, healthy=False)
     for kind in _CHECKED:
         condition = find_condition(resource.status.conditions, kind)
         if condition is not None and condition.status != "True" and not _is_pending(kind, condition):
@@ -74,8 +76,8 @@ def _assess_conditions(
 
 
 def _is_pending(kind: str, condition: Condition) -> bool:
-    """Return whether it is in progress: a savepoint that is being verified is healthy so far."""
-    return kind in (VERIFIED, EXPORTED) and condition.status == "Unknown"
+    """Return whether Unknown is healthy so far: a savepoint is being verified, or nothing limits the WAL of a slot."""
+    return kind in (VERIFIED, EXPORTED, SLOT_SAFE) and condition.status == "Unknown"
 
 
 def _build(place: tuple[str, str, str], condition: Condition, ready: str, *, healthy: bool) -> Health:
