@@ -14,6 +14,7 @@ from kappa_operator.cdc.patterns import TablePattern, parse_patterns
 from kappa_operator.cdc.rules import Request
 from kappa_operator.cli.cdc_options import CaFile, PasswordFile, PlainText, complete_address
 from kappa_operator.cli.cdc_reconcile import reconcile
+from kappa_operator.cli.cdc_status import status
 from kappa_operator.cli.cdc_view import build_view
 from kappa_operator.cli.errors import CommandError, CommandGroup, Exit
 from kappa_operator.cli.options import OutputFormat, parse_duration_option
@@ -34,6 +35,7 @@ def _cdc() -> None:
 
 
 cdc.command()(reconcile)
+cdc.command()(status)
 
 
 @cdc.command()
