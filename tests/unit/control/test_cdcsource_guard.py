@@ -157,6 +157,7 @@ async def test_a_slot_that_outgrows_its_limit_is_dropped_where_the_spec_demands_
     assert "retained more than 10 GiB of WAL and was dropped, by spec.postgresql.slotGuard" in message
     assert len(shop.operator.list_events("SlotDropped")) == 1
     assert shop.operator.cluster.find("v1", "Pod") == []
+    assert "SlotSafe" not in {each["type"] for each in shop.get_status()["conditions"]}, "there is no slot"
     shop.retained = 10
     shop.write(**guard(**DROP), snapshot={"request": "again"})
     await shop.run(320)

@@ -142,6 +142,17 @@ async def test_a_proof_that_fails_is_made_again_after_growing_pauses() -> None:
     assert shop.get_status()["proof"]["failures"] == 0
 
 
+async def test_a_long_proof_that_fails_is_not_repeated_at_once() -> None:
+    shop = Shop()
+    shop.is_proof_slow = True
+    await shop.prepare(**HOURLY)
+    await shop.run(1800)
+    shop.is_proof_slow = False
+    shop.proof = {"problem": "the time of spec.proof.timeout was over"}
+    await shop.run(200)
+    assert len(shop.proofs) == 1
+
+
 async def test_there_is_one_proof_at_a_time_and_checks_go_on_meanwhile() -> None:
     shop = Shop()
     shop.is_proof_slow = True

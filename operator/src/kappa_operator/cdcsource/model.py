@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kappa_crds.cdcsource import CDC_SOURCE, DATABASE_READY, SnapshotMode
+from kappa_crds.cdcsource import CDC_SOURCE, DATABASE_READY, SLOT_SAFE, SnapshotMode
 from kappa_crds.cdcsource_proof import PROVEN, ProofResult
-from kappa_crds.cdcsource_status import CDCSourceStatus
+from kappa_crds.cdcsource_status import CDCSourceStatus, LogForecast
 from kappa_crds.conditions import Condition, ConditionStatus, find_condition, is_true, merge_conditions
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.reasons import Reason
@@ -160,7 +160,8 @@ def build_status(
     """Return the status for a verdict. What `fields` and the conditions in `more` leave out stays as it was."""
     resource = observed.resource
     before, new = resource.status.conditions, {each.type: each for each in more}
-    known = (new.get(kind) or find_condition(before, kind) for kind in _list_conditions(resource))
+    log = fields.get("log", resource.status.log)
+    known = (new.get(kind) or find_condition(before, kind) for kind in _list_conditions(resource, log))
     kept = merge_conditions(before, [each for each in known if each is not None])
     place = {
         "database": describe_database(resource),
@@ -179,9 +180,10 @@ def keep_condition(status: CDCSourceStatus, condition: Condition) -> CDCSourceSt
     return status.replace(conditions=(*others, merged))
 
 
-def _list_conditions(resource: CDCSourceResource) -> tuple[str, ...]:
-    """Return the conditions that a source has besides those of every kind; without proofs nothing is claimed to be proven."""
-    return tuple(each for each in CDC_SOURCE.conditions if each != PROVEN or resource.spec.proof is not None)
+def _list_conditions(resource: CDCSourceResource, log: LogForecast | None) -> tuple[str, ...]:
+    """Return the conditions that a source has besides those of every kind: nothing is claimed without proofs, or without a slot."""
+    left = {*(() if resource.spec.proof else (PROVEN,)), *(() if log else (SLOT_SAFE,))}
+    return tuple(each for each in CDC_SOURCE.conditions if each not in left)
 
 
 def build_condition(

@@ -124,7 +124,8 @@ def measure_wait(observed: CDCSourceObserved, policy: ProofPolicy, now: datetime
     if known is not None and known.reason == Reason.CHANGES_LOST:
         return 0.0
     if last is None or proof.failures:
-        return intervals.wait_after(work.at, backoff.PROOF.pause(proof.failures, key), now)
+        since = work.at if last is None else max(work.at, last.ended)
+        return intervals.wait_after(since, backoff.PROOF.pause(proof.failures, key), now)
     if policy.schedule is None:
         return float("inf")
     return intervals.wait_until(find_next(policy.schedule, last.began.astimezone(UTC)), now)
