@@ -173,6 +173,9 @@ class FakeConnect(HttpConnect):
         if name not in self.positions:
             return ConnectorOffsets()
         offset: dict[str, Any] = {"lsn": self.positions[name]}
+        if "slot.name" not in self._find(name).config:
+            number = self.positions[name]
+            offset = {"file": "binlog.000003", "pos": number, "gtids": f"0-1-{number}"}
         if self.is_long:
             offset |= {"snapshot": "INITIAL", "snapshot_completed": False}
         return ConnectorOffsets.model_validate({"offsets": [{"partition": SERVER, "offset": offset}]})
@@ -212,11 +215,16 @@ class FakeConnect(HttpConnect):
         if connector.task != RUNNING and not self._start(name, connector):
             return
         self.positions[name] = self.database.end
-        self.database.slots[connector.config["slot.name"]] = self.database.end
+        if "slot.name" in connector.config:
+            self.database.slots[connector.config["slot.name"]] = self.database.end
 
     def _start(self, name: str, connector: FakeConnector) -> bool:
         """Start a task as Debezium does: behind its slot it fails or takes a snapshot, as it does without a position."""
-        slot, position = connector.config["slot.name"], self.positions.get(name)
+        slot, position = connector.config.get("slot.name"), self.positions.get(name)
+        if slot is None:
+            self.snapshots += position is None
+            connector.task = RUNNING
+            return True
         confirmed = self.database.slots.get(slot)
         is_behind = position is not None and (confirmed is None or confirmed > position)
         if is_behind and connector.config["snapshot.mode"] == "when_needed":

@@ -1,4 +1,4 @@
-"""The operator in front of a real Kafka Connect with Debezium, a real PostgreSQL and a real broker.
+"""The operator in front of a real Kafka Connect with Debezium, a real database and a real broker.
 
 The API server is that of the unit tests. What a kubelet does is done here: the pod's own program runs with its own request and the files
 of its Secret, and workers see the Secret that the operator writes.
@@ -10,9 +10,10 @@ import json
 import subprocess
 import sys
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -28,6 +29,7 @@ from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.settings import Settings
 from lab.broker import Broker
 from lab.connect_cluster import ConnectCluster
+from lab.mariadb import MariaDB
 from lab.postgres import DATABASE, Postgres
 
 CLUSTER, SOURCE = Key("KafkaCluster", "shop", "main"), Key("CDCSource", "shop", "orders")
@@ -35,14 +37,19 @@ REF = ObjectRef("kappa-platform.io/v1alpha1", *SOURCE)
 _SECRET = ObjectRef("v1", "Secret", "shop", "main-connect-sources")
 
 
-class Capture(Operator):
-    """One life of the operator with a source. `database`, `workers` and `broker` are real."""
+Database = TypeVar("Database", bound=Postgres | MariaDB)
+
+
+class DatabaseCapture(Operator, ABC, Generic[Database]):
+    """One life of the operator with a source. `database`, `workers` and `broker` are real. The table is `orders`, its topic `topic`."""
 
     is_strict = False
+    topic: str
 
-    def __init__(self, database: Postgres, workers: ConnectCluster, broker: Broker) -> None:
+    def __init__(self, database: Database, workers: ConnectCluster, broker: Broker) -> None:
         super().__init__(KIND_TABLE)
-        self.database, self.workers, self.broker = database, workers, broker
+        self.database: Database = database
+        self.workers, self.broker = workers, broker
         self.clients, self.rest = AdminClients(), HttpConnect()
         self.context = OperatorContext(
             cluster=self.cluster, cache=self.cache, kafka=self.clients, drivers=FakeDrivers(), connect=self.rest,
@@ -71,14 +78,14 @@ class Capture(Operator):
 
     def write(self, *, tls: bool = False, guard: Body | None = None, **fields: Any) -> None:
         """Apply the source; with TLS the authority is in the Secret `ca`. `guard` is that of the slot."""
-        server: dict[str, Any] = {"host": "127.0.0.1", "port": self.database.port, "database": DATABASE}
+        login = {"credentialsSecretRef": {"name": "login"}}
+        server: dict[str, Any] = {"host": "127.0.0.1", "port": self.database.port, **login}
         if guard is not None:
             server["slotGuard"] = guard
         if tls:
             server["tls"] = {"caSecretRef": {"name": "ca"}}
         spec = {
-            "postgresql": {**server, "credentialsSecretRef": {"name": "login"}},
-            "tables": {"include": ["public.*"]},
+            **self.describe(server),
             "heartbeatInterval": "1s",
             "checkInterval": "5s",
             "restart": {"initialDelay": "2s"},
@@ -108,14 +115,18 @@ class Capture(Operator):
         wanted = self.read_table()
         await self.until(lambda it: it.read_rows() == wanted, f"{len(wanted)} rows", seconds=40.0)
 
+    @abstractmethod
+    def describe(self, server: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of the spec about the database and its tables."""
+
+    @abstractmethod
     def read_table(self) -> dict[int, str]:
         """Return the rows of the table."""
-        return dict(self.database.query("SELECT id, item FROM orders"))
 
     def read_rows(self) -> dict[int, str]:
         """Return the rows that follow from the topic."""
         rows: dict[int, str] = {}
-        for key, value in self.read_records("orders.public.orders"):
+        for key, value in self.read_records(self.topic):
             if value is None or value["op"] == "d":
                 rows.pop(key["id"], None)
             else:
@@ -124,7 +135,7 @@ class Capture(Operator):
 
     def count_operations(self, operation: str) -> int:
         """Return how many events of an operation the topic has: r is a row of a snapshot."""
-        records = self.read_records("orders.public.orders")
+        records = self.read_records(self.topic)
         return sum(value is not None and value["op"] == operation for _, value in records)
 
     def read_records(self, topic: str) -> list[tuple[Any, Any]]:
@@ -139,10 +150,6 @@ class Capture(Operator):
         finally:
             consumer.close()
         return found
-
-    def list_slots(self) -> list[str]:
-        """Return the names of all slots."""
-        return [str(name) for (name,) in self.database.query("SELECT slot_name FROM pg_replication_slots")]
 
     def _mount_secret(self) -> None:
         data = (self.cluster.read(_SECRET) or {}).get("data") or {}
@@ -189,3 +196,35 @@ class Capture(Operator):
         secret = self.cluster.read(ObjectRef("v1", "Secret", "shop", source["name"])) or {}
         for item in source["items"]:
             (folder / item["path"]).write_bytes(base64.b64decode(secret["data"][item["key"]]))
+
+
+class Capture(DatabaseCapture[Postgres]):
+    """A source of PostgreSQL."""
+
+    topic = "orders.public.orders"
+
+    def describe(self, server: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of the spec about the database and its tables."""
+        return {"postgresql": {**server, "database": DATABASE}, "tables": {"include": ["public.*"]}}
+
+    def read_table(self) -> dict[int, str]:
+        """Return the rows of the table."""
+        return dict(self.database.query("SELECT id, item FROM orders"))
+
+    def list_slots(self) -> list[str]:
+        """Return the names of all slots."""
+        return [str(name) for (name,) in self.database.query("SELECT slot_name FROM pg_replication_slots")]
+
+
+class MariaDBCapture(DatabaseCapture[MariaDB]):
+    """A source of MariaDB."""
+
+    topic = "orders.shop.orders"
+
+    def describe(self, server: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of the spec about the database and its tables."""
+        return {"mariadb": {**server, "serverId": 4711}, "tables": {"include": ["shop.*"]}}
+
+    def read_table(self) -> dict[int, str]:
+        """Return the rows of the table."""
+        return dict(self.database.execute("SELECT id, item FROM shop.orders"))

@@ -1,29 +1,35 @@
 """Workers of Kafka Connect with the operator's own settings: mutual TLS, the permissions that the guide lists, and the loss of a worker."""
 
 import asyncio
+import json
 import ssl
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import aiohttp
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, ResourceType
 
 from kappa_crds.kinds import find_kind
+from kappa_operator.cdcsource.history import CONFIGS
+from kappa_operator.cdcsource.objects import build_config
 from kappa_operator.connect.client import HttpConnect
-from kappa_operator.connect.names import name_group
+from kappa_operator.connect.names import SECRETS_DIR, KafkaClusterResource, name_group, name_history
 from kappa_operator.connect.topics import list_topics
 from kappa_operator.errors import ConnectFailure
 from lab.acls import PROPERTIES, Right, grant
 from lab.broker import Broker
 from lab.connect_workers import WorkerGroup
+from lab.mariadb import MariaDB
 from lab.postgres import DATABASE, USER, Postgres
 from lab.shell import wait_until
 
 pytestmark = [pytest.mark.clusterless, pytest.mark.timeout(300)]
 
-GROUP, PASSWORD = "connect.shop.main", "s3cret-of-workers"
+GROUP, PASSWORD = "connect.shop.main", "s3cret-${user.home}-of-workers"
 _TOPIC, _ID = ResourceType.TOPIC, ResourceType.TRANSACTIONAL_ID
 RIGHTS = (
     *(
@@ -31,13 +37,15 @@ RIGHTS = (
         for operation in (AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE_CONFIGS)
     ),
     Right(ResourceType.GROUP, GROUP, AclOperation.READ),
+    Right(ResourceType.GROUP, f"{GROUP}.", AclOperation.READ, is_prefix=True),
     *(
         Right(_ID, name, operation, is_prefix=True)
         for name in (f"connect-cluster-{GROUP}", f"{GROUP}-")
         for operation in (AclOperation.WRITE, AclOperation.DESCRIBE)
     ),
     *(
-        Right(_TOPIC, "tables.", operation, is_prefix=True)
+        Right(_TOPIC, prefix, operation, is_prefix=True)
+        for prefix in ("tables.", "__debezium-heartbeat.")
         for operation in (AclOperation.WRITE, AclOperation.CREATE)
     ),
 )
@@ -48,10 +56,12 @@ MOVED_SECONDS = 30
 
 @dataclass(frozen=True)
 class Lab:
-    """Two workers, and the configuration of a connector."""
+    """Two workers of a KafkaCluster, the broker without a log-in, and the configuration of a connector."""
 
     group: WorkerGroup
     config: dict[str, str]
+    resource: KafkaClusterResource
+    bootstrap: str
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +107,7 @@ def lab() -> Iterator[Lab]:
             wait_until(
                 lambda: all(" 200 " in each.answer() for each in group.workers), "workers are healthy", seconds=120
             )  # fmt: skip
-            yield Lab(group, config)
+            yield Lab(group, config, resource, broker.bootstrap)
 
 
 @pytest.fixture
@@ -122,10 +132,10 @@ async def test_a_client_without_a_certificate_gets_no_answer(lab: Lab) -> None:
             await session.get(f"{lab.group.access(0).url}/connectors", ssl=trust)
 
 
-async def find_task(client: HttpConnect, lab: Lab, number: int) -> str:
+async def find_task(client: HttpConnect, lab: Lab, number: int, connector: str = CONNECTOR) -> str:
     """Return the worker with the task of the connector, and its state, as another worker reports it."""
     try:
-        status = await client.get_status(lab.group.access(number), CONNECTOR)
+        status = await client.get_status(lab.group.access(number), connector)
     except ConnectFailure as failure:
         return type(failure).__name__
     return " ".join(f"{each.worker_id} {each.state}" for each in status.tasks)
@@ -175,3 +185,86 @@ async def test_workers_with_a_renewed_certificate_and_those_of_before_trust_each
     assert lab.group.access(1).certificate != before.certificate
     for access in (before, lab.group.access(0), lab.group.access(1)):
         await client.delete(access, "none")
+
+
+def build_mariadb(lab: Lab, database: MariaDB) -> dict[str, str]:
+    """Return the configuration that the operator renders, with the folders of the workers of this test."""
+    server = {
+        "host": "127.0.0.1",
+        "port": database.port,
+        "serverId": 7,
+        "credentialsSecretRef": {"name": "x"},
+    }
+    spec = {"mariadb": server, "tables": {"include": ["shop.*"]}, "topicPrefix": "tables"}
+    source = find_kind("CDCSource").parse({"metadata": {"name": "stock", "namespace": "shop"}, "spec": spec})
+    config = build_config(source, "", lab.resource, owns_publication=False)
+    for worker in lab.group.workers:
+        for part, text in (("username", "root"), ("password", "")):
+            (worker.secrets / "sources" / f"stock.{part}").write_text(text)
+    folder = str(lab.group.workers[0].secrets)
+    return {name: value.replace(SECRETS_DIR, folder) for name, value in config.items()}
+
+
+async def test_a_connector_of_mariadb_logs_in_for_its_history_of_schemas(
+    lab: Lab, client: HttpConnect
+) -> None:
+    """Its clients have TLS and the log-in of the workers, and no property of it names the password."""
+    lab.group.workers[1].stop(graceful=True)
+    topic = NewTopic(name_history(lab.resource, "stock"), 1, 1, config=dict(CONFIGS))
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap})
+    admin.create_topics([topic])[topic.topic].result(30)
+    with MariaDB() as database:
+        database.execute("CREATE DATABASE shop")
+        database.execute("CREATE TABLE shop.stock (id INT PRIMARY KEY, item TEXT)")
+        database.execute("INSERT INTO shop.stock VALUES (1, 'tea')")
+        config = build_mariadb(lab, database)
+        assert not any("jaas" in name or PASSWORD in value for name, value in config.items())
+        await put_config(client, lab, "stock", config)
+        await await_offset(client, lab, "stock")
+        await client.restart_task(lab.group.access(0), "stock", 0)
+        database.execute("INSERT INTO shop.stock VALUES (2, 'milk')")
+        records = await asyncio.to_thread(read_values, lab.bootstrap, "tables.shop.stock", 2)
+        assert [(each["op"], each["after"]["item"]) for each in records] == [("r", "tea"), ("c", "milk")]
+        await client.delete(lab.group.access(0), "stock")
+
+
+async def put_config(client: HttpConnect, lab: Lab, connector: str, config: dict[str, str]) -> None:
+    """Create a connector, as soon as the group knows that a worker has left."""
+    for _ in range(100):
+        try:
+            await client.put_config(lab.group.access(0), connector, config)
+        except ConnectFailure:
+            await asyncio.sleep(0.3)
+        else:
+            return
+    pytest.fail("Kafka Connect takes no configuration")
+
+
+async def await_offset(client: HttpConnect, lab: Lab, connector: str) -> None:
+    """Wait until the snapshot of a connector has ended."""
+    for _ in range(200):
+        try:
+            offsets = (await client.get_offsets(lab.group.access(0), connector)).offsets
+        except ConnectFailure:
+            offsets = ()
+        if offsets and not (offsets[0].offset or {}).get("snapshot"):
+            return
+        await asyncio.sleep(0.2)
+    tasks = (await client.get_status(lab.group.access(0), connector)).tasks
+    pytest.fail("\n".join(f"{each.state} {each.trace}" for each in tasks))
+
+
+def read_values(bootstrap: str, topic: str, count: int) -> list[dict[str, Any]]:
+    """Return the first values of a topic with one partition."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "it", "isolation.level": "read_committed"}
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found: list[dict[str, Any]] = []
+    end = time.monotonic() + 60
+    while len(found) < count and time.monotonic() < end:
+        message = consumer.poll(1.0)
+        value = None if message is None or message.error() else message.value()
+        found += [json.loads(value)] if value else []
+    consumer.close()
+    return found

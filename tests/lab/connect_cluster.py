@@ -1,4 +1,4 @@
-"""Distributed workers of Kafka Connect for a test, with Debezium's connector for PostgreSQL: the REST API as it is on a cluster.
+"""Distributed workers of Kafka Connect for a test, with Debezium's connectors for PostgreSQL and MariaDB: the REST API as it is on a cluster.
 
 The files of `sources` are where workers on a cluster mount the credentials of sources: a namespace of the worker's own has that folder.
 """
@@ -79,7 +79,8 @@ class ConnectCluster:
 
     def start(self) -> None:
         """Start the worker and wait until it answers for connectors."""
-        settings = {**self._settings, "plugin.path": str(fetch_debezium())}
+        plugins = ",".join(str(fetch_debezium(each)) for each in ("postgres", "mariadb"))
+        settings = {**self._settings, "plugin.path": plugins}
         file = self._home / "worker.properties"
         file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         with self.log.open("ab") as log:

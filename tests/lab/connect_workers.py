@@ -62,7 +62,8 @@ class Worker:
         added = program.build_settings(self.secrets, self._scratch, _HOST)
         text = (self.secrets / "connect" / "worker.properties").read_text()
         program.write_private(complete, f"{text}\n{program.format_settings(added)}")
-        options = "-Xmx384m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+        options = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        options += program.write_log_in(self.secrets, self._scratch)
         command = [each for each in program.build_command(complete, options) if "-javaagent" not in each]
         home, there = str(program.HOME), str(fetch_connect())
         command = [

@@ -73,6 +73,43 @@ class LogForecast(Status):
     """Seconds until then, from the last check, at that rate."""
 
 
+class LogMark(Status):
+    """A position in the binary log of MySQL or MariaDB."""
+
+    file: str
+    """Name of the file."""
+    position: int
+    """Position in the file, in bytes."""
+    gtids: str = ""
+    """Last transactions before the position, as MariaDB has them: DOMAIN-SERVER-NUMBER, with commas."""
+
+
+class BinlogStatus(Status):
+    """The binary log at the last check, and what identifies it."""
+
+    server: str = ""
+    """Identifier of the server of MySQL; MariaDB has none."""
+    oldest: str
+    """The first file that there is."""
+    end: LogMark | None = None
+    """The end of the log, once the connector has a position. At the next check the same log has the same transactions there."""
+    retained_bytes: int | None = None
+    """Bytes of all files on the disk of the database."""
+    retained: str | None = None
+    """The same in words, for people."""
+    retention_seconds: int | None = None
+    """How long the server keeps files; nothing where it removes none by age."""
+
+
+class SchemaTopic(Status):
+    """The topic with the history of the schemas of MySQL or MariaDB, by which a connector decodes the binary log."""
+
+    name: str
+    """Name of the topic."""
+    topic_id: str
+    """Its id in Kafka; a topic of the same name that was created later has another one."""
+
+
 class ConnectorRestarts(Status):
     """Restarts of failed tasks."""
 
@@ -111,6 +148,10 @@ class CDCSourceStatus(ResourceStatus):
     """Proofs that the tables equal their topics."""
     log: LogForecast | None = None
     """When the WAL that the slot retains reaches a limit."""
+    binlog: BinlogStatus | None = None
+    """The binary log of MySQL or MariaDB at the last check."""
+    schema_topic: SchemaTopic | None = None
+    """The topic with the history of the schemas; PostgreSQL has none."""
     lost: str | None = None
     """Why changes were lost; the connector is stopped until a new snapshot is requested."""
     credentials: str | None = None

@@ -3,6 +3,7 @@
 import copy
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from fakes.cluster import Body
@@ -12,6 +13,9 @@ from fakes.fuse import Killed
 from kappa_crds.cdcsource_proof import ProofResult
 from kappa_crds.cdcsource_status import SlotStatus
 from kappa_crds.quantities import format_size
+from kappa_operator.cdc.address import DatabaseKind
+from kappa_operator.cdc.facts import BinaryLog, MySQLFacts
+from kappa_operator.cdc.outcome import judge
 from kappa_operator.cdc.proof_work import ProofRequest
 from kappa_operator.cdc.work import DatabaseRequest, DatabaseResult, DatabaseTask
 from kappa_operator.cdcsource.pods import REQUEST_ANNOTATION
@@ -30,6 +34,12 @@ SPEC: dict[str, Any] = {
     "postgresql": {"host": "db.example", "database": "shop", "credentialsSecretRef": {"name": "login"}},
     "tables": {"include": ["public.*"]},
 }
+MARIADB: dict[str, Any] = {
+    "postgresql": None,
+    "mariadb": {"host": "db.example", "serverId": 7, "credentialsSecretRef": {"name": "login"}},
+    "tables": {"include": ["shop.*"]},
+}
+"""What to write in place of PostgreSQL."""
 SETTINGS = Settings(network_policies="{}", allow_clear_text=("*",), connect_hosts=("connect",))
 ROUNDS = 80
 Change = Callable[["Shop"], None]
@@ -38,7 +48,7 @@ Change = Callable[["Shop"], None]
 class Shop:
     """The operator, workers of Kafka Connect, and a kubelet that runs the pods in the database.
 
-    `answer` changes what a check finds, and `is_slow` keeps pods from ending. `most_connectors` is the highest number at the same time.
+    `answer` changes what a check finds, `log` is the binary log of MariaDB, whose files have `gtids_at` a mark in place of what is expected, and `is_slow` keeps pods from ending. `most_connectors` is the highest number at the same time.
     """
 
     def __init__(self) -> None:
@@ -55,6 +65,8 @@ class Shop:
         self.most_proofs = 0
         self.proofs: list[ProofRequest] = []
         self.requests: list[DatabaseRequest] = []
+        self.log = BinaryLog("binlog.000001", "binlog.000003", 900, "0-1-900", 4096)
+        self.gtids_at: dict[str, str | None] = {}
 
     @property
     def connect(self) -> FakeConnect:
@@ -85,7 +97,8 @@ class Shop:
 
     def write(self, **spec: Any) -> None:
         """Apply the source with these fields changed."""
-        self.operator.cluster.put(build_resource("CDCSource", "orders", **{**SPEC, **spec}))
+        fields = {name: value for name, value in {**SPEC, **spec}.items() if value is not None}
+        self.operator.cluster.put(build_resource("CDCSource", "orders", **fields))
 
     async def run(self, seconds: float = 0.0) -> None:
         """Let operator, workers and kubelet take turns until nothing changes, then for so many seconds more."""
@@ -150,7 +163,16 @@ class Shop:
         slot = None
         if confirmed is not None:
             slot = SlotStatus(name=request.slot, system=self.system, timeline=1, confirmed=confirmed, retained_bytes=self.retained, safe_bytes=self.safe, retained=format_size(self.retained))  # fmt: skip
-        return DatabaseResult(**{"tables": 3, "system": self.system, "slot": slot, **self.answer})
+        fields = {"tables": 3, "system": self.system, "slot": slot}
+        if request.kind is DatabaseKind.MYSQL:
+            found = judge(self._build_facts(request), request)
+            fields |= {"binlog": found.binlog, "asked": found.asked}
+        return DatabaseResult(**{**fields, **self.answer})
+
+    def _build_facts(self, request: DatabaseRequest) -> MySQLFacts:
+        """Return a server whose log has what the marks expect, but for `gtids_at`."""
+        marks = tuple(self.gtids_at.get(each.file, each.gtids) for each in request.marks)
+        return MySQLFacts((10, 11), True, ("reader", "%"), "", log=replace(self.log, marks=marks))
 
     def _drop(self, request: DatabaseRequest) -> DatabaseResult:
         if self.drop_problem:

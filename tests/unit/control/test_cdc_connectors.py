@@ -23,7 +23,9 @@ SERVER: dict[str, Any] = {
     "serverId": 4711,
     "credentialsSecretRef": {"name": "login"},
 }
-HISTORY = SchemaHistory(("kafka:9092", "kafka:9093"), {"security.protocol": "SSL"})
+HISTORY = SchemaHistory(
+    "connect.team.main.shop.schemas", ("kafka:9092", "kafka:9093"), {"security.protocol": "SSL"}
+)
 
 
 def parse(**fields: Any) -> CDCSourceSpec:
@@ -141,7 +143,8 @@ def test_mysql_and_mariadb_have_an_id_and_a_history_of_schemas(kind: str, name: 
     assert config["database.include.list"] == "shop,cr[^.]m"
     assert config["table.include.list"] == r"shop\.orders,shop\.items,cr[^.]m\.[^.]*"
     history = "schema.history.internal"
-    assert config[f"{history}.kafka.topic"] == "shop.schema-history"
+    assert config[f"{history}.kafka.topic"] == "connect.team.main.shop.schemas"
+    assert config[f"{history}.consumer.group.id"] == "connect.team.main.shop.schemas"
     assert config[f"{history}.kafka.bootstrap.servers"] == "kafka:9092,kafka:9093"
     assert config[f"{history}.producer.security.protocol"] == "SSL"
     assert config["database.ssl.mode"].replace("_", "-") in ("verify-identity", "verify-full")

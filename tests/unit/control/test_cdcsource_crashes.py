@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from unit.control.sources import LOGIN, REF, SPEC, Shop
+from unit.control.sources import LOGIN, MARIADB, REF, SPEC, Shop
 
 Step = Callable[[Shop], None]
 GUARD = {"postgresql": {**SPEC["postgresql"], "slotGuard": {"limit": "1Gi", "action": "DropSlot"}}}
@@ -75,6 +75,9 @@ STEPS: dict[str, tuple[Step, ...]] = {
     "proving": (write(**PROVE),),
     "proving again": (write(**PROVE), pass_hour),
     "dropping a slot that retains too much": (write(**GUARD), outgrow),
+    "creating with MariaDB": (write(**MARIADB),),
+    "a new snapshot with MariaDB": (write(**MARIADB), write(**MARIADB, snapshot={"request": "again"})),
+    "deleting with MariaDB": (write(**MARIADB, **DELETE), delete),
     "deleting": (write(), delete),
     "deleting with slot and topics": (write(**DELETE), both(add_topic, delete)),
     "deleting and creating": (write(**DELETE), delete, write()),
@@ -120,6 +123,7 @@ async def test_each_step_ends_as_it_should() -> None:
     assert {name: end["snapshots"] for name, end in ends.items() if end["snapshots"] != 1} == {
         "creating, paused": 0,
         "a new snapshot": 2,
+        "a new snapshot with MariaDB": 2,
         "a new snapshot after a loss": 2,
         "deleting and creating": 2,
     }

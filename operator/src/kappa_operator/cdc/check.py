@@ -21,4 +21,4 @@ async def gather_facts(address: Address, request: Request) -> Facts:
     """Return the facts of a database; raise DatabaseProblem."""
     if address.kind is DatabaseKind.POSTGRESQL:
         return await gather_postgresql(address, request.patterns, request.publication)
-    return await gather_mysql(address, request.patterns)
+    return await gather_mysql(address, request.patterns, request.marks)

@@ -162,9 +162,26 @@ class MySQLColumn:
 
 
 @dataclass(frozen=True)
+class BinaryLog:
+    """The binary log: its oldest file, its end, the bytes of all files, and the transactions at marks, None where it does not have one.
+
+    `server` identifies a server of MySQL.
+    """
+
+    oldest: str
+    file: str
+    position: int
+    gtids: str = ""
+    size: int = 0
+    server: str = ""
+    marks: tuple[str | None, ...] = ()
+
+
+@dataclass(frozen=True)
 class MySQLFacts:
     """A server of MySQL or MariaDB, as one user sees it. `account` is user and host, as the server matched them.
 
+    `log` is None where there is no binary log, or the user may not see it.
     `unparsed` has the columns whose type Debezium cannot parse, of all tables of the requested databases.
     """
 
@@ -176,6 +193,7 @@ class MySQLFacts:
     grants: tuple[Grant, ...] = ()
     tables: tuple[MySQLTable, ...] = ()
     unparsed: tuple[MySQLColumn, ...] = ()
+    log: BinaryLog | None = None
     connection: Connection = Connection()
 
     def is_on(self, variable: str) -> bool:

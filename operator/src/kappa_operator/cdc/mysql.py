@@ -4,17 +4,20 @@ import asyncio
 import re
 import ssl
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pymysql
 from pymysql.cursors import Cursor
 
 from kappa_operator.cdc.address import Address
+from kappa_operator.cdc.binary_log import read_log
 from kappa_operator.cdc.errors import DatabaseProblem, DatabaseUnreachable
 from kappa_operator.cdc.facts import MOST_TABLES, Connection, MySQLColumn, MySQLFacts, MySQLTable, TableName
 from kappa_operator.cdc.patterns import TablePattern
 from kappa_operator.cdc.rules.grants import parse_grants
 
+Marks = tuple[tuple[str, int], ...]
 CONNECT_SECONDS, STATEMENT_SECONDS = 10, 15
 _VARIABLES = (
     "binlog_expire_logs_seconds", "binlog_format", "binlog_row_image", "binlog_row_value_options", "expire_logs_days",
@@ -45,15 +48,16 @@ _CAUSES = {
 }  # fmt: skip
 
 
-async def gather_mysql(address: Address, patterns: tuple[TablePattern, ...]) -> MySQLFacts:
-    """Return the facts; raise DatabaseProblem. The client is synchronous, so it runs in a thread."""
-    return await asyncio.to_thread(_gather, address, patterns)
+async def gather_mysql(address: Address, patterns: tuple[TablePattern, ...], marks: Marks = ()) -> MySQLFacts:
+    """Return the facts, with the transactions at the marks; raise DatabaseProblem. The client is synchronous, so it runs in a thread."""
+    return await asyncio.to_thread(_gather, address, patterns, marks)
 
 
-def _gather(address: Address, patterns: tuple[TablePattern, ...]) -> MySQLFacts:
+def _gather(address: Address, patterns: tuple[TablePattern, ...], marks: Marks) -> MySQLFacts:
     try:
         with _connect(address) as connection, connection.cursor() as cursor:
-            return _read_facts(cursor, address, patterns)
+            facts = _read_facts(cursor, address, patterns)
+            return replace(facts, log=read_log(cursor, facts.is_mariadb, marks))
     except pymysql.MySQLError as error:
         raise DatabaseProblem(f"{_name(address)}: a query failed: error {_get_code(error)}") from None
 

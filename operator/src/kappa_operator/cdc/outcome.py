@@ -3,14 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kappa_crds.cdcsource_status import SlotStatus
+from kappa_crds.cdcsource_status import BinlogStatus, LogMark, SlotStatus
 from kappa_crds.quantities import format_size
 from kappa_operator.cdc.facts import Facts, PostgresFacts, TableName
 from kappa_operator.cdc.findings import Finding, Severity, sort_findings
 from kappa_operator.cdc.patterns import TablePattern, parse_patterns
 from kappa_operator.cdc.rules import Request, check_database
+from kappa_operator.cdc.rules.mysql import find_retention
 from kappa_operator.cdc.rules.postgresql_tables import list_published
-from kappa_operator.cdc.work import MOST_BYTES, DatabaseRequest, DatabaseResult, FoundProblem
+from kappa_operator.cdc.work import MOST_BYTES, AskedMark, DatabaseRequest, DatabaseResult, FoundProblem
 
 _TEXT, _STATEMENT = 300, 1200
 """Characters of a finding that are kept."""
@@ -24,6 +25,7 @@ def build_request(request: DatabaseRequest) -> Request:
         request.publication,
         slot=request.slot,
         failover=request.failover,
+        marks=tuple((each.file, each.position) for each in request.marks),
     )
 
 
@@ -38,6 +40,7 @@ def judge(facts: Facts, request: DatabaseRequest) -> DatabaseResult:
             findings=tuple(map(_cut, findings)),
             tables=_count_tables(facts, request),
             **_describe_postgresql(facts, request),
+            **_describe_log(facts, request),
         )
     )
 
@@ -100,6 +103,29 @@ def _describe_postgresql(facts: Facts, request: DatabaseRequest) -> dict[str, ob
         **identity,
     )
     return {"owns_publication": owns, "slot": slot, **identity}
+
+
+def _describe_log(facts: Facts, request: DatabaseRequest) -> dict[str, object]:
+    if isinstance(facts, PostgresFacts) or facts.log is None:
+        return {}
+    log, retention = facts.log, find_retention(facts)
+    binlog = BinlogStatus(
+        server=log.server,
+        oldest=log.oldest,
+        end=LogMark(file=log.file, position=log.position, gtids=log.gtids),
+        retained_bytes=log.size,
+        retained=format_size(log.size),
+        retention_seconds=None if retention is None else round(retention),
+    )
+    asked = (
+        AskedMark(
+            mark=LogMark(file=mark.file, position=mark.position, gtids=mark.gtids),
+            is_exact=mark.is_exact,
+            gtids=gtids,
+        )
+        for mark, gtids in zip(request.marks, log.marks, strict=True)
+    )
+    return {"binlog": binlog, "asked": tuple(asked)}
 
 
 def _cut(finding: Finding) -> FoundProblem:

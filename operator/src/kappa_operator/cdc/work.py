@@ -6,7 +6,7 @@ bytes of it. Neither has a password: that is a mounted file.
 
 from enum import StrEnum
 
-from kappa_crds.cdcsource_status import SlotStatus
+from kappa_crds.cdcsource_status import BinlogStatus, LogMark, SlotStatus
 from kappa_crds.model import Model, Status
 from kappa_operator.cdc.address import DatabaseKind
 from kappa_operator.cdc.findings import Severity
@@ -25,12 +25,29 @@ class DatabaseTask(StrEnum):
     DROP_OUTGROWN = "DropOutgrown"
 
 
+class WantedMark(Model):
+    """A position in the binary log to ask the server for: one that it had exactly so, or one of the connector, which may be behind its transactions."""
+
+    file: str
+    position: int
+    gtids: str = ""
+    is_exact: bool = False
+
+
+class AskedMark(Status):
+    """A position that the server was asked for. `gtids` are its transactions there; None where the log does not have the position."""
+
+    mark: LogMark
+    is_exact: bool = False
+    gtids: str | None = None
+
+
 class DatabaseRequest(Model):
     """What to do in which database.
 
     `include`, `exclude` and `keyed` are patterns of tables, the last of those whose key the source defines. Topics are `compacted` where a
     record needs a key. `drop_publication` is for a publication that the connector created. `least_retained` is for a slot that has outgrown a
-    limit: it is dropped only if it retains so many bytes still.
+    limit: it is dropped only if it retains so many bytes still. `marks` are positions in the binary log.
     """
 
     task: DatabaseTask
@@ -49,6 +66,7 @@ class DatabaseRequest(Model):
     drop_publication: bool = False
     least_retained: int = 0
     failover: bool = False
+    marks: tuple[WantedMark, ...] = ()
 
 
 class FoundProblem(Status):
@@ -70,7 +88,8 @@ class DatabaseResult(Status):
     """What was found or done. `problem` is why it could not be.
 
     `findings` are the first ones, errors first; `errors` and `warnings` count all. `slot` is there where the database has the slot of the
-    connector; `system` identifies the database either way. `dropped` lists what a drop removed, for people.
+    connector; `system` identifies the database either way. `binlog` is the binary log of MySQL or MariaDB, and `asked` what it has at the
+    marks of the request. `dropped` lists what a drop removed, for people.
     """
 
     problem: str = ""
@@ -82,4 +101,6 @@ class DatabaseResult(Status):
     slot: SlotStatus | None = None
     system: str = ""
     timeline: int | None = None
+    binlog: BinlogStatus | None = None
+    asked: tuple[AskedMark, ...] = ()
     dropped: tuple[str, ...] = ()

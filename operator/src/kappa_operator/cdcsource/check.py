@@ -14,6 +14,7 @@ from kappa_crds.quantities import format_duration, parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import WorkState
 from kappa_operator import backoff, intervals
+from kappa_operator.cdc.binlog import find_binlog_loss
 from kappa_operator.cdc.findings import Severity
 from kappa_operator.cdc.guard import find_loss
 from kappa_operator.cdc.work import DatabaseResult, DatabaseTask, FoundProblem
@@ -23,6 +24,7 @@ from kappa_operator.cdcsource.model import (
     DatabasePod,
     build_condition,
     build_status,
+    find_log_position,
     report,
 )
 from kappa_operator.cdcsource.objects import build_database_request, compute_fingerprint, get_slot
@@ -88,7 +90,7 @@ def _begin(observed: CDCSourceObserved, now: datetime) -> Plan:
         now,
     )
     record = RecordStatus(observed.resource.status.replace(work=work))
-    request = build_database_request(observed.resource, DatabaseTask.CHECK)
+    request = build_database_request(observed.resource, DatabaseTask.CHECK, find_log_position(observed))
     return Plan((record, *create_pod(observed, work, request)), requeue_after=intervals.WORKING)
 
 
@@ -206,11 +208,22 @@ def _describe(observed: CDCSourceObserved, result: DatabaseResult) -> dict[str, 
     fields: dict[str, Any] = {"tables": result.tables, "owns_publication": result.owns_publication}
     name = get_slot(observed.resource)
     if not name:
-        return fields
+        return {**fields, **_describe_binlog(observed, result)}
     found = find_loss(status.slot, name, result.slot, result.system, observed.position)
     if status.lost is None and found is not None and mode is not SnapshotMode.WHEN_NEEDED:
         fields["lost"] = found
     return {**fields, "slot": _merge_slot(status.slot, result.slot, is_lost=found is not None)}
+
+
+def _describe_binlog(observed: CDCSourceObserved, result: DatabaseResult) -> dict[str, Any]:
+    """Return what the status keeps of a binary log. Its end is a mark only from when the connector has a position."""
+    status, position, found = observed.resource.status, find_log_position(observed), result.binlog
+    if found is None:
+        return {}
+    lost = find_binlog_loss(status.binlog, found, result.asked, position)
+    if lost is not None:
+        return {} if status.lost is not None else {"lost": lost}
+    return {"binlog": found if position is not None else found.replace(end=None, server="")}
 
 
 def _merge_slot(before: SlotStatus | None, found: SlotStatus | None, *, is_lost: bool) -> SlotStatus | None:

@@ -6,7 +6,7 @@ for a snapshot is recorded after the position was forgotten: after a crash in be
 
 from datetime import datetime, timedelta
 
-from kappa_crds.cdcsource import SNAPSHOTTING, SourceState
+from kappa_crds.cdcsource import SNAPSHOTTING, SnapshotMode, SourceState
 from kappa_crds.cdcsource_status import ConnectorRestarts
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
@@ -22,7 +22,7 @@ from kappa_operator.cdcsource.model import (
     is_snapshotting,
     report,
 )
-from kappa_operator.cdcsource.objects import build_config, build_credentials
+from kappa_operator.cdcsource.objects import CDCSourceResource, build_config, build_credentials
 from kappa_operator.connect.model import PAUSED, RUNNING, STOPPED
 from kappa_operator.engine import actions as act
 from kappa_operator.engine.plan import Plan, Verdict, judge_error, ready, stalled, working
@@ -70,17 +70,24 @@ def take_snapshot(observed: CDCSourceObserved, now: datetime) -> Plan | None:
     if not _is_in(observed.connector, STOPPED) or observed.connector.status.tasks:
         stop = act.SetConnectorState(cluster, name, STOPPED)
         return Plan((stop,), build_status(observed, verdict, now), intervals.WORKING)
-    done = {"snapshot_request": resource.spec.snapshot.request, "lost": None, "slot": None}
+    gone: dict[str, None] = dict.fromkeys(("lost", "slot", "binlog", "schema_topic"))
+    done = {"snapshot_request": resource.spec.snapshot.request, **gone}
     status = build_status(observed, verdict, now, **done, restarts=_forgive(resource.status.restarts))
-    event = act.EmitEvent(
-        Reason.SNAPSHOT_REQUESTED, "the position of the connector was forgotten, by spec.snapshot.request"
-    )
+    lost, asked = resource.status.lost, "by spec.snapshot.request"
+    why = f"because changes were lost: {lost}" if _is_needed(resource) else asked
+    event = act.EmitEvent(Reason.SNAPSHOT_REQUESTED, f"the position of the connector was forgotten, {why}")
     return Plan((act.ForgetOffsets(cluster, name), act.RecordStatus(status), event), requeue=True)
 
 
 def _is_snapshot_requested(observed: CDCSourceObserved) -> bool:
-    done = observed.resource.status.snapshot_request
-    return done is not None and done != observed.resource.spec.snapshot.request
+    resource, done = observed.resource, observed.resource.status.snapshot_request
+    return done is not None and (done != resource.spec.snapshot.request or _is_needed(resource))
+
+
+def _is_needed(resource: CDCSourceResource) -> bool:
+    """Return whether a loss is followed by a snapshot without asking. Of PostgreSQL the connector does that; of MariaDB it cannot see a loss."""
+    is_allowed = resource.spec.snapshot.mode is SnapshotMode.WHEN_NEEDED
+    return is_allowed and resource.spec.postgresql is None and resource.status.lost is not None
 
 
 def create_connector(observed: CDCSourceObserved, now: datetime) -> Plan | None:

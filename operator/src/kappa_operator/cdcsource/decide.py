@@ -22,6 +22,7 @@ from kappa_operator.cdcsource.connector import (
 )
 from kappa_operator.cdcsource.deletion import delete_source
 from kappa_operator.cdcsource.guard import drop_outgrown_slot
+from kappa_operator.cdcsource.history import keep_history
 from kappa_operator.cdcsource.model import CDCSourceObserved, report
 from kappa_operator.cdcsource.proof import begin_proof, follow_proof, withdraw_proof
 from kappa_operator.engine.kinds import Step
@@ -53,6 +54,7 @@ CDC_SOURCE_STEPS: tuple[Step[CDCSourceObserved], ...] = (
     check_database,
     keep_credentials,
     take_snapshot,
+    keep_history,
     stop_lost,
     create_connector,
     change_connector,

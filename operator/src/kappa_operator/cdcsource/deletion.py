@@ -17,6 +17,7 @@ from kappa_operator.cdc.quoting import quote_postgresql_text
 from kappa_operator.cdc.work import DatabaseTask
 from kappa_operator.cdcsource.model import CDCSourceObserved, ConnectorView, build_status
 from kappa_operator.cdcsource.objects import (
+    CDCSourceResource,
     build_database_request,
     build_sources_ref,
     get_prefix,
@@ -29,6 +30,18 @@ from kappa_operator.engine import actions as act
 from kappa_operator.engine.plan import Plan, block_deletion, stalled, working
 
 _RELEASE = "set spec.deletionPolicy to Retain to keep slot and publication"
+
+
+def deletes_topics(resource: CDCSourceResource) -> bool:
+    """Return whether topics go with the resource: those of the tables, or the history of the schemas, which goes with the position."""
+    return resource.spec.topic_deletion_policy is DeletionPolicy.DELETE or bool(_list_history(resource))
+
+
+def _list_history(resource: CDCSourceResource) -> tuple[str, ...]:
+    topic = resource.status.schema_topic
+    if topic is None or resource.spec.deletion_policy is DeletionPolicy.RETAIN:
+        return ()
+    return (topic.name,)
 
 
 def delete_source(observed: CDCSourceObserved, now: datetime) -> Plan | None:
@@ -138,7 +151,8 @@ def _release(observed: CDCSourceObserved, now: datetime) -> Plan:
     resource, cluster = observed.resource, observed.cluster_key
     actions: list[act.Action] = []
     if observed.cluster is not None:
-        actions += [act.DeleteTopic(cluster, topic) for topic in resource.status.topics]
+        topics = (*resource.status.topics, *_list_history(resource))
+        actions += [act.DeleteTopic(cluster, topic) for topic in topics]
     if cluster.name:
         secret = build_sources_ref(cluster.namespace, cluster.name)
         actions.append(act.DropCredentials(secret, resource.metadata.name))

@@ -6,11 +6,12 @@ from typing import Any
 
 from kappa_crds.cdcsource import CDC_SOURCE, DATABASE_READY, SLOT_SAFE, SnapshotMode
 from kappa_crds.cdcsource_proof import PROVEN, ProofResult
-from kappa_crds.cdcsource_status import CDCSourceStatus, LogForecast
+from kappa_crds.cdcsource_status import CDCSourceStatus, LogForecast, LogMark
 from kappa_crds.conditions import Condition, ConditionStatus, find_condition, is_true, merge_conditions
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import ResourceStatus
+from kappa_operator.cdc.binlog import find_mark
 from kappa_operator.cdc.connector.common import OWNER
 from kappa_operator.cdc.guard import find_position
 from kappa_operator.cdc.work import DatabaseResult
@@ -23,6 +24,7 @@ from kappa_operator.engine.network import Network
 from kappa_operator.engine.plan import Failure, Plan, Verdict, update_status
 from kappa_operator.engine.restricted import DEFAULT_PODS, PodOptions
 from kappa_operator.errors import KappaError
+from kappa_operator.kafka.model import TopicView
 
 _NO_OFFSETS = ConnectorOffsets()
 
@@ -91,6 +93,8 @@ class CDCSourceObserved:
     used. `credentials` changes with the Secrets of the database, which the workers have where `are_credentials_kept`. `pod` is the one that works in the
     database, and `connector` None where there is none. The connector was read after the pod: its position only grows. `readers` is how a
     proof connects to Kafka, and `proof_problem` why it cannot.
+    database, and `connector` None where there is none. The connector was read after the pod: its position only grows. `schema_topic` has the
+    history of the schemas of MySQL and MariaDB.
     """
 
     resource: CDCSourceResource
@@ -104,6 +108,7 @@ class CDCSourceObserved:
     proof_pod: ProofPod | None = None
     readers: KafkaClusterSpec | None = None
     proof_problem: KappaError | None = None
+    schema_topic: TopicView | None = None
     image: str = ""
     pull_policy: str = "IfNotPresent"
     network: Network | None = None
@@ -127,6 +132,12 @@ class CDCSourceObserved:
         """Return the position of the connector in the log of PostgreSQL."""
         offset = self.connector.offset if self.connector else None
         return None if offset is None else find_position(offset)
+
+
+def find_log_position(observed: CDCSourceObserved) -> LogMark | None:
+    """Return the position of the connector in the binary log of MySQL or MariaDB."""
+    offset = observed.connector.offset if observed.connector else None
+    return None if offset is None else find_mark(offset)
 
 
 def is_database_ready(resource: CDCSourceResource) -> bool:

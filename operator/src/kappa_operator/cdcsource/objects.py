@@ -5,7 +5,7 @@ import json
 from dataclasses import replace
 
 from kappa_crds.cdcsource import CDCSourceSpec
-from kappa_crds.cdcsource_status import CDCSourceStatus
+from kappa_crds.cdcsource_status import CDCSourceStatus, LogMark
 from kappa_crds.databases import MySql, PostgreSql
 from kappa_crds.resource import Resource
 from kappa_crds.topic import Cleanup
@@ -14,8 +14,9 @@ from kappa_operator.cdc.connector.common import Source
 from kappa_operator.cdc.connector.mysql import SchemaHistory, build_mysql
 from kappa_operator.cdc.connector.names import name_publication, name_slot
 from kappa_operator.cdc.connector.postgresql import build_postgresql
-from kappa_operator.cdc.work import DatabaseRequest, DatabaseTask
-from kappa_operator.connect.names import KafkaClusterResource, name_sources_secret
+from kappa_operator.cdc.work import DatabaseRequest, DatabaseTask, WantedMark
+from kappa_operator.connect.log_in import build_connector_client
+from kappa_operator.connect.names import KafkaClusterResource, name_history, name_sources_secret
 from kappa_operator.engine.actions import KeepCredentials, Manifest
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.restricted import build_owner
@@ -24,11 +25,6 @@ CDCSourceResource = Resource[CDCSourceSpec, CDCSourceStatus]
 
 SOURCE_LABEL = "kappa-platform.io/cdc-source"
 _CLUSTER_LABEL = "kappa-platform.io/kafka-cluster"
-
-_NO_HISTORY = (
-    "connectors of MySQL and MariaDB keep the history of schemas in Kafka with a client of their own, which has no log-in of the workers;"
-    " they work only with a KafkaCluster without tls and sasl"
-)
 
 
 def build_sources_ref(namespace: str, cluster: str) -> ObjectRef:
@@ -117,13 +113,14 @@ def build_config(
     source, database = build_source(resource, credentials), resource.spec.database
     if isinstance(database, PostgreSql):
         return build_postgresql(source, database, owns_publication=owns_publication)
-    if cluster.spec.of_workers.tls is not None or cluster.spec.of_workers.sasl is not None:
-        raise ValueError(_NO_HISTORY)
-    return build_mysql(source, database, SchemaHistory(cluster.spec.bootstrap_servers))
+    topic, client = name_history(cluster, source.name), build_connector_client(cluster.spec.of_workers)
+    return build_mysql(source, database, SchemaHistory(topic, cluster.spec.bootstrap_servers, client))
 
 
-def build_database_request(resource: CDCSourceResource, task: DatabaseTask) -> DatabaseRequest:
-    """Return what a pod is to do in the database."""
+def build_database_request(
+    resource: CDCSourceResource, task: DatabaseTask, position: LogMark | None = None
+) -> DatabaseRequest:
+    """Return what a pod is to do in the database. `position` is that of the connector in the binary log."""
     spec, database = resource.spec, resource.spec.database
     owned = resource.status.owns_publication is not False
     return DatabaseRequest(
@@ -142,12 +139,27 @@ def build_database_request(resource: CDCSourceResource, task: DatabaseTask) -> D
         publication=get_publication(resource),
         is_publication_given=spec.postgresql is not None and spec.postgresql.publication is not None,
         drop_publication=owned and spec.postgresql is not None and spec.postgresql.publication is None,
+        marks=_list_marks(resource, position),
+    )
+
+
+def _list_marks(resource: CDCSourceResource, position: LogMark | None) -> tuple[WantedMark, ...]:
+    """Return the marks to ask the server for: the position, and the end of the log at the last check."""
+    if position is None:
+        return ()
+    binlog = resource.status.binlog
+    known = ((position, False), (None if binlog is None else binlog.end, True))
+    return tuple(
+        WantedMark(file=each.file, position=each.position, gtids=each.gtids, is_exact=is_exact)
+        for each, is_exact in known
+        if each is not None
     )
 
 
 def compute_fingerprint(resource: CDCSourceResource, credentials: str) -> str:
-    """Return the fingerprint of what a check depends on. It has no secret."""
+    """Return the fingerprint of what a check depends on. It has no secret. A check of before a new snapshot knows another position."""
     request = build_database_request(resource, DatabaseTask.CHECK).model_dump_json(
-        exclude={"drop_publication", "least_retained"}
+        exclude={"drop_publication", "least_retained", "marks"}
     )
-    return hashlib.sha256(json.dumps([request, credentials]).encode()).hexdigest()[:10]
+    known = [request, credentials, resource.status.snapshot_request or ""]
+    return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:10]

@@ -12,6 +12,8 @@ from kappa_crds.savepoint_work import WorkState
 from kappa_crds.topic import DeletionPolicy
 from kappa_operator.cdc.connector.names import TRUSTSTORE, name_key
 from kappa_operator.cdc.work import DatabaseResult
+from kappa_operator.cdcsource.deletion import deletes_topics
+from kappa_operator.cdcsource.history import CONFIGS, has_history
 from kappa_operator.cdcsource.model import CDCSourceObserved, ConnectorView, DatabasePod, ProofPod
 from kappa_operator.cdcsource.objects import (
     CDCSourceResource,
@@ -24,7 +26,7 @@ from kappa_operator.cdcsource.proof_pods import build_proof_ref
 from kappa_operator.connect.access import resolve_connect
 from kappa_operator.connect.apply import read_credentials
 from kappa_operator.connect.model import ConnectAccess
-from kappa_operator.connect.names import KafkaClusterResource
+from kappa_operator.connect.names import KafkaClusterResource, name_history
 from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
@@ -96,7 +98,8 @@ async def _observe_connect(
             if observed.problem is not None:
                 return observed
             observed = await _observe_secrets(context, observed, cluster)
-        elif observed.resource.spec.topic_deletion_policy is DeletionPolicy.DELETE:
+            observed = await _observe_history(context, observed, cluster)
+        elif deletes_topics(observed.resource):
             await connect(context, cluster)
         return replace(observed, connector=await _read_connector(context, observed.resource, access))
     except KappaError as problem:
@@ -121,6 +124,17 @@ async def _observe_secrets(
     needs_store = wanted.truststore and wanted.ca is not None
     has_store = not needs_store or name_key(resource.metadata.name, TRUSTSTORE) in data
     return replace(observed, are_credentials_kept=has_all and has_store)
+
+
+async def _observe_history(
+    context: OperatorContext, observed: CDCSourceObserved, cluster: KafkaClusterResource
+) -> CDCSourceObserved:
+    """Read the topic with the history of the schemas, where the connector has one."""
+    if not has_history(observed.resource):
+        return observed
+    key, topic = await connect(context, cluster), name_history(cluster, observed.resource.metadata.name)
+    found = await context.kafka.describe_topic(key, topic, frozenset(CONFIGS))
+    return replace(observed, schema_topic=found)
 
 
 async def _read_connector(

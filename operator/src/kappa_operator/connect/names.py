@@ -55,3 +55,8 @@ def name_group(resource: KafkaClusterResource) -> str:
     It has no uid: who creates a deleted KafkaCluster again continues with the connectors and offsets of before.
     """
     return f"connect.{resource.metadata.namespace}.{resource.metadata.name}"
+
+
+def name_history(resource: KafkaClusterResource, source: str) -> str:
+    """Return the topic and the consumer group with the history of schemas of a source; the workers have permissions for the prefix."""
+    return f"{name_group(resource)}.{source}.schemas"

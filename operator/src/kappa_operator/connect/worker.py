@@ -3,7 +3,7 @@
 Source of the names: Kafka's documentation, "Kafka Connect Configs".
 """
 
-from kappa_crds.kafkacluster import KafkaClusterSpec
+from kappa_operator.connect.log_in import build_security
 from kappa_operator.connect.names import (
     REST_PORT,
     SECRETS_DIR,
@@ -46,7 +46,7 @@ def build_settings(resource: KafkaClusterResource) -> str:
         f"config.providers.{SOURCES_PROVIDER}.param.allowed.paths": SOURCES_DIR,
         **_build_rest(),
     }
-    for name, value in _build_security(resource.spec.of_workers).items():
+    for name, value in build_security(resource.spec.of_workers).items():
         settings |= {f"{client}{name}": value for client in _CLIENTS}
     return "".join(f"{name}={_escape(value)}\n" for name, value in settings.items())
 
@@ -72,13 +72,3 @@ def _build_rest() -> dict[str, str]:
         "rest.advertised.port": str(REST_PORT),
         **{f"listeners.https.ssl.{name}": value for name, value in tls.items()},
     }
-
-
-def _build_security(spec: KafkaClusterSpec) -> dict[str, str]:
-    protocol = ("SASL_" if spec.sasl else "") + ("SSL" if spec.tls else "PLAINTEXT")
-    settings = {"security.protocol": protocol}
-    if spec.sasl is not None:
-        settings["sasl.mechanism"] = spec.sasl.mechanism.value
-    if spec.tls is not None and not spec.tls.verify_hostname:
-        settings["ssl.endpoint.identification.algorithm"] = ""
-    return settings

@@ -4,9 +4,22 @@ import re
 from dataclasses import dataclass
 
 _EXCEPTION = re.compile(r"\s*(?:[a-z_0-9]+\.)*([A-Z]\w{0,80}(?:Exception|Error))\b")
-_LOST = "no longer available on the server"
+_LOST = (
+    "no longer available on the server",
+    "Could not find GTID state requested by",
+    "Could not find first log file name in binary log",
+    "required binary logs have been purged",
+    "purged required binary logs",
+    "which is not in the master's binlog",
+    "from position > file size",
+    "from impossible position",
+)
+"""PostgreSQL and Debezium have the first; the others are errors 1236 and 1789 of MariaDB and MySQL."""
+_GONE = "the database does not have the changes after the last one that was read any more"
 _CAUSES = (
-    (_LOST, "the database does not have the changes after the last one that was read any more"),
+    *((part, _GONE) for part in _LOST),
+    ("db history topic is missing", "the topic with the history of the schemas is empty; request a snapshot"),
+    ("schema isn't known to this connector", "the connector does not know the schema of a table that was added; request a snapshot"),
     ("is active for PID", "another process reads the replication slot; end it, or wait until the database notices that it is gone"),
     ("password authentication failed", "the database refuses the user or the password"),
     ("Access denied for user", "the database refuses the user or the password"),
@@ -43,7 +56,7 @@ def explain_failure(trace: str) -> FailureCause:
     """Return the cause; the name of the exception where the cause is unknown."""
     for part, message in _CAUSES:
         if part in trace:
-            return FailureCause(message, part == _LOST)
+            return FailureCause(message, part in _LOST)
     found = _EXCEPTION.match(trace)
     name = found[1] if found else "unknown error"
     return FailureCause(f"{name}; the log of the workers has details")

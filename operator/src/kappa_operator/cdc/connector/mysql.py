@@ -17,15 +17,11 @@ _PLAIN = {MYSQL_CLASS: "disabled", MARIADB_CLASS: "disable"}
 
 @dataclass(frozen=True, slots=True)
 class SchemaHistory:
-    """Where the history of the schemas is kept: brokers, and the properties of Kafka clients, which name secrets by files only."""
+    """Where the history of the schemas is kept: the topic, which is also the consumer group, the brokers, and settings without secrets."""
 
+    topic: str
     bootstrap_servers: tuple[str, ...]
     client: Mapping[str, str] = field(default_factory=dict)
-
-
-def name_history(source: Source) -> str:
-    """Return the topic with the history of the schemas."""
-    return f"{source.prefix}.schema-history"
 
 
 def build_mysql(source: Source, database: MySql, history: SchemaHistory) -> dict[str, str]:
@@ -39,7 +35,9 @@ def build_mysql(source: Source, database: MySql, history: SchemaHistory) -> dict
         "database.include.list": ",".join(map(to_expression, schemas)),
         "include.schema.changes": "false",
         "database.ssl.mode": _PLAIN[kind],
-        **_build_history(source, history),
+        # A connection that was cut is noticed within two intervals only.
+        "connect.keep.alive.interval.ms": "10000",
+        **_build_history(history),
     }
     if database.tls is not None:
         config |= {
@@ -52,11 +50,12 @@ def build_mysql(source: Source, database: MySql, history: SchemaHistory) -> dict
     return check_values(source, config)
 
 
-def _build_history(source: Source, history: SchemaHistory) -> dict[str, str]:
+def _build_history(history: SchemaHistory) -> dict[str, str]:
     start = "schema.history.internal."
     properties = {
-        f"{start}kafka.topic": name_history(source),
+        f"{start}kafka.topic": history.topic,
         f"{start}kafka.bootstrap.servers": ",".join(history.bootstrap_servers),
+        f"{start}consumer.group.id": history.topic,
         f"{start}store.only.captured.tables.ddl": "true",
     }
     for role in ("producer", "consumer"):

@@ -13,6 +13,7 @@ class Request:
 
     `slot` is the slot of the connector itself, where it has one already: it needs no other, and is not reported as one without consumer.
     `failover` is whether the slot is to survive a failover.
+    `marks` are files and positions of the binary log to ask for.
     """
 
     patterns: tuple[TablePattern, ...]
@@ -20,3 +21,4 @@ class Request:
     retention: int = 3 * DAY
     slot: str = ""
     failover: bool = False
+    marks: tuple[tuple[str, int], ...] = ()
