@@ -1,23 +1,19 @@
 """A Kafka Connect worker for a test, with Debezium's connectors for PostgreSQL and MariaDB, and with its metrics for Prometheus by the committed rules."""
 
 import json
-import shutil
-import subprocess
+import signal
 import tarfile
-import tempfile
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from kappa_monitoring import MONITORING
 from lab import kafka_jars
 from lab.broker import free_ports
 from lab.controlplane import answers
-from lab.errors import LabError
 from lab.maven import Archive, fetch
 from lab.paths import SOURCES
+from lab.server import LabServer
 from lab.shell import wait_until
 
 _DEBEZIUM = {
@@ -54,11 +50,14 @@ def _keep(file: Path, folder: Path) -> None:
     file.rename(folder / file.name)
 
 
-class ConnectWorker:
+class ConnectWorker(LabServer):
     """A context manager: one worker, standing alone, with one connector. `metrics_port` is where Prometheus finds it.
 
     `worker` are further settings of the worker.
     """
+
+    name = "Connect"
+    seconds = 90.0
 
     def __init__(
         self,
@@ -67,12 +66,10 @@ class ConnectWorker:
         connector: Mapping[str, str],
         worker: Mapping[str, str] | None = None,
     ) -> None:
+        super().__init__()
         self._rest, self.metrics_port = free_ports(2)
-        self._name, self._connector = name, dict(connector)
+        self._connector_name, self._connector = name, dict(connector)
         self._database = "mariadb" if "mariadb" in connector["connector.class"] else "postgres"
-        self._home = Path(tempfile.mkdtemp(prefix="kappa-connect-"))
-        self.log = self._home / "connect.log"
-        self._process: subprocess.Popen[bytes] | None = None
         self._worker = {
             "bootstrap.servers": bootstrap,
             "listeners": f"http://127.0.0.1:{self._rest}",
@@ -83,38 +80,15 @@ class ConnectWorker:
             **(worker or {}),
         }
 
-    def __enter__(self) -> Self:
-        try:
-            self._start()
-            wait_until(self._serves, "the connector runs", seconds=90)
-        except BaseException:
-            self._clean_up()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._clean_up()
-
-    def kill(self) -> None:
-        """Kill the worker."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-
     def restart(self, *, graceful: bool) -> None:
         """Stop the worker, or kill it, and start it again with the offsets that it has written."""
-        assert self._process is not None
-        (self._process.terminate if graceful else self._process.kill)()
-        self._process.wait()
-        self._start()
-        wait_until(self._serves, "the connector runs", seconds=90)
+        self.stop(signal.SIGTERM if graceful else signal.SIGKILL)
+        self.start()
 
     def pause(self, *, paused: bool) -> None:
         """Pause or resume the connector, and wait until its task has done so."""
         step, state = ("pause", "PAUSED") if paused else ("resume", "RUNNING")
-        url = f"http://127.0.0.1:{self._rest}/connectors/{self._name}"
+        url = f"http://127.0.0.1:{self._rest}/connectors/{self._connector_name}"
         request = urllib.request.Request(f"{url}/{step}", method="PUT")
         urllib.request.urlopen(request, timeout=10).close()
 
@@ -124,28 +98,17 @@ class ConnectWorker:
 
         wait_until(has_changed, f"the connector is {state}", seconds=60)
 
-    def _start(self) -> None:
+    def _build_command(self) -> Sequence[str]:
         agent = fetch(_AGENT, _keep) / _AGENT.file
         options = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         worker = {**self._worker, "plugin.path": str(fetch_debezium(self._database))}
-        files = [
+        return [
+            *("java", *options, f"-javaagent:{agent}=127.0.0.1:{self.metrics_port}:{_RULES}"),
+            f"-Dlog4j2.configurationFile={SOURCES / 'kafka' / 'log4j2.properties'}",
+            *("-cp", f"{kafka_jars.fetch()}/*", "org.apache.kafka.connect.cli.ConnectStandalone"),
             self._write("worker", worker),
-            self._write("connector", {"name": self._name, **self._connector}),
+            self._write("connector", {"name": self._connector_name, **self._connector}),
         ]
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [
-                    *("java", *options, f"-javaagent:{agent}=127.0.0.1:{self.metrics_port}:{_RULES}"),
-                    f"-Dlog4j2.configurationFile={SOURCES / 'kafka' / 'log4j2.properties'}",
-                    *("-cp", f"{kafka_jars.fetch()}/*", "org.apache.kafka.connect.cli.ConnectStandalone"),
-                    *files,
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self._home,
-                start_new_session=True,
-            )
 
     def _write(self, name: str, values: Mapping[str, str]) -> str:
         path = self._home / f"{name}.properties"
@@ -153,12 +116,4 @@ class ConnectWorker:
         return str(path)
 
     def _serves(self) -> bool:
-        if self._process is None or self._process.poll() is not None:
-            raise LabError(f"Kafka Connect ended while starting:\n{self.log.read_text()[-3000:]}")
-        return answers(f"http://127.0.0.1:{self._rest}/connectors/{self._name}/status")
-
-    def _clean_up(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-        shutil.rmtree(self._home, ignore_errors=True)
+        return answers(f"http://127.0.0.1:{self._rest}/connectors/{self._connector_name}/status")

@@ -3,21 +3,14 @@
 The files of `sources` are where workers on a cluster mount the credentials of sources: a namespace of the worker's own has that folder.
 """
 
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from lab import kafka_jars
 from lab.broker import free_ports
 from lab.connect import fetch_debezium
 from lab.controlplane import answers
-from lab.errors import LabError
 from lab.paths import SOURCES
-from lab.shell import wait_until
+from lab.server import LabServer
 
 SOURCES_DIR = "/etc/kappa/sources"
 _MOUNT = (
@@ -28,15 +21,16 @@ _MOUNT = (
 _INTERNAL = ("config", "offset", "status")
 
 
-class ConnectCluster:
+class ConnectCluster(LabServer):
     """A context manager: one worker of a distributed Kafka Connect. It keeps nothing itself, so it may be killed and started again."""
 
+    name = "Connect"
+    seconds = 90.0
+
     def __init__(self, bootstrap: str, **settings: str) -> None:
+        super().__init__()
         (self._port,) = free_ports(1)
-        self._home = Path(tempfile.mkdtemp(prefix="kappa-connect-"))
         self.sources = self._home / "sources"
-        self.log = self._home / "connect.log"
-        self._process: subprocess.Popen[bytes] | None = None
         json = "org.apache.kafka.connect.json.JsonConverter"
         self._settings = {
             "bootstrap.servers": bootstrap,
@@ -62,40 +56,6 @@ class ConnectCluster:
         """Return the address of the REST API."""
         return f"http://127.0.0.1:{self._port}"
 
-    def __enter__(self) -> Self:
-        self.sources.mkdir()
-        (self._home / "etc").mkdir()
-        try:
-            self.start()
-        except BaseException:
-            self._clean_up()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._clean_up()
-
-    def start(self) -> None:
-        """Start the worker and wait until it answers for connectors."""
-        plugins = ",".join(str(fetch_debezium(each)) for each in ("postgres", "mariadb"))
-        settings = {**self._settings, "plugin.path": plugins}
-        file = self._home / "worker.properties"
-        file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._build(str(file)),
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._home, start_new_session=True,
-            )  # fmt: skip
-        wait_until(self._serves, "Kafka Connect answers", seconds=90)
-
-    def kill(self) -> None:
-        """Kill the worker."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-
     def write_sources(self, values: Mapping[str, bytes]) -> None:
         """Do what the kubelet does when the Secret of the workers changes."""
         for file in self.sources.iterdir():
@@ -104,20 +64,22 @@ class ConnectCluster:
         for name, value in values.items():
             (self.sources / name).write_bytes(value)
 
-    def _build(self, file: str) -> Sequence[str]:
+    def _prepare(self) -> None:
+        self.sources.mkdir()
+        (self._home / "etc").mkdir()
+
+    def _build_command(self) -> Sequence[str]:
+        plugins = ",".join(str(fetch_debezium(each)) for each in ("postgres", "mariadb"))
+        file = self._home / "worker.properties"
+        settings = {**self._settings, "plugin.path": plugins}
+        file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         mounted = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", _MOUNT, "sh")
         return [
             *mounted, str(self._home / "etc"), str(self.sources),
             "java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
             f"-Dlog4j2.configurationFile={SOURCES / 'kafka' / 'log4j2.properties'}",
-            "-cp", f"{kafka_jars.fetch()}/*", "org.apache.kafka.connect.cli.ConnectDistributed", file,
+            "-cp", f"{kafka_jars.fetch()}/*", "org.apache.kafka.connect.cli.ConnectDistributed", str(file),
         ]  # fmt: skip
 
     def _serves(self) -> bool:
-        if self._process is None or self._process.poll() is not None:
-            raise LabError(f"Kafka Connect ended while starting:\n{self.log.read_text()[-3000:]}")
         return answers(f"{self.url}/connectors")
-
-    def _clean_up(self) -> None:
-        self.kill()
-        shutil.rmtree(self._home, ignore_errors=True)

