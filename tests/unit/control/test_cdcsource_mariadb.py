@@ -154,3 +154,17 @@ async def test_a_log_of_before_the_connector_had_a_position_means_nothing() -> N
     shop.answer = {}
     await shop.run(320)
     assert condition(shop)[0] == "True"
+
+
+async def test_a_log_that_was_reset_while_kafka_connect_was_away_is_noticed_afterwards() -> None:
+    shop = await start()
+    await shop.run(320)
+    mark = shop.get_status()["binlog"]["end"]
+    shop.connect.unreachable = True
+    shop.log = BinaryLog("binlog.000001", "binlog.000003", 4711, "0-1-4711", 4096)
+    await shop.run(1000)
+    assert shop.get_status()["binlog"]["end"] == mark
+    reset(shop)
+    shop.connect.unreachable = False
+    await shop.run(320)
+    assert condition(shop)[1] == "ChangesLost"

@@ -223,7 +223,10 @@ def _describe_binlog(observed: CDCSourceObserved, result: DatabaseResult) -> dic
     lost = find_binlog_loss(status.binlog, found, result.asked, position)
     if lost is not None:
         return {} if status.lost is not None else {"lost": lost}
-    return {"binlog": found if position is not None else found.replace(end=None, server="")}
+    if position is not None:
+        return {"binlog": found}
+    known = status.binlog  # Kafka Connect may be away: the mark of before is still that of the connector
+    return {"binlog": found.replace(end=known and known.end, server=known.server if known else "")}
 
 
 def _merge_slot(before: SlotStatus | None, found: SlotStatus | None, *, is_lost: bool) -> SlotStatus | None:
