@@ -2,13 +2,16 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pymysql
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 
+from fakes.context import build_secret
 from integration.captures import REF, SOURCE, MariaDBCapture
+from lab import pki
 from lab.broker import Broker
 from lab.connect_cluster import ConnectCluster
 from lab.mariadb import MariaDB
@@ -208,3 +211,30 @@ async def _be_deleted(capture: MariaDBCapture) -> None:
     assert capture.read_records(capture.topic) == []
     topics = AdminClient({"bootstrap.servers": capture.broker.bootstrap}).list_topics(timeout=10).topics
     assert HISTORY not in topics
+
+
+async def test_the_certificate_of_the_server_is_verified_by_check_and_connector(
+    lab: tuple[MariaDB, ConnectCluster, Broker], tmp_path: Path
+) -> None:
+    _, workers, broker = lab
+    pki.make_authority(tmp_path, "databases")
+    # Debezium verifies the name that the address resolves to when it reads the binary log.
+    pki.make_certificate(tmp_path, "server", "/CN=database", "IP:127.0.0.1,DNS:localhost")
+    files = {"ssl_cert": "server.crt", "ssl_key": "server.key", "ssl_ca": "ca.crt"}
+    settings = {name: str(tmp_path / file) for name, file in files.items()}
+    with MariaDB(**settings) as database:
+        database.execute("CREATE DATABASE shop")
+        database.execute("CREATE TABLE shop.orders (id INT PRIMARY KEY, item TEXT)")
+        fill(database, 1, 3, "tea")
+        database.execute("CREATE USER reader IDENTIFIED BY 'geheim' REQUIRE SSL")
+        database.execute("GRANT SELECT ON shop.* TO reader")
+        grants = "BINLOG MONITOR, REPLICATION SLAVE, RELOAD, SHOW DATABASES, LOCK TABLES"
+        database.execute(f"GRANT {grants} ON *.* TO reader")
+        async with MariaDBCapture(database, workers, broker) as capture:
+            capture.cluster.put(build_secret("ca", ca_crt=(tmp_path / "ca.crt").read_text()))
+            capture.write(tls=True, **POLICIES)
+            await capture.until_reason("ConnectorRunning", seconds=120)
+            fill(database, 4, 6, "milk")
+            await capture.until_equal()
+            capture.cluster.remove(REF)
+            await capture.until(lambda it: it.get(SOURCE) is None, "it is deleted")

@@ -28,6 +28,7 @@ _CAUSES = (
     ("permission denied", "the user of the connector lacks a permission in the database"),
     ("must be owner of", "the user of the connector does not own what it has to change in the database"),
     ("all replication slots are in use", "the database has no free replication slot; raise max_replication_slots"),
+    ("identity was not confirmed", "the certificate of the database is not for its host; for an address, it has to be for the name that it resolves to"),
     ("UnknownHostException", "the workers of Kafka Connect cannot resolve the host of the database"),
     ("Connection refused", "nothing listens at the address of the database, or a policy refuses the workers"),
     ("connect timed out", "the database does not answer the workers of Kafka Connect"),
