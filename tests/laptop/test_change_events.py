@@ -290,6 +290,39 @@ def test_joined_tables_end_as_those_of_the_database(
     assert run.errors() == []
 
 
+@pytest.mark.parametrize("size", [1000, pytest.param(1, marks=pytest.mark.chaos)])
+def test_a_table_that_was_truncated_ends_as_that_of_the_database(
+    size: int, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Lookups and joins, with the left and the right table truncated, by what a real Debezium wrote."""
+    names = {**COLUMNS, "truncated": "truncated"}
+    sources = [
+        {**source(name, "id INT, customer INT", names), "topic": f"shop.public.{name}"}
+        for name in ("carts", "others")
+    ]
+    tables = {
+        name: {"from": name, "order": "version", "deleted": "deleted", "truncated": "truncated"}
+        for name in ("carts", "others")
+    }
+    join = {
+        "left": tables["carts"], "key": ["id"], "right": tables["others"], "foreignKey": {"id": "id"},
+        "columns": {"other": "customer"},
+    }  # fmt: skip
+    sink = {
+        "name": "out",
+        "from": "joined",
+        "kafka": {"topic": "out", "key": ["id"], "tombstones": "deleted"},
+    }
+    run = Run(tmp_path, sources=sources, views=[{"name": "joined", "tableJoin": join}], sinks=[sink])
+    records = load("carts")
+    assert any(json.loads(record.value or b"{}").get("op") == "t" for record in records)
+    for part in _split(records, size):
+        run.feed(carts=part, others=part)
+    found = {row["id"]: (row["customer"], row["other"]) for row in run.rows("out")}
+    assert found == {4: (1, 1)}
+    assert run.errors() == []
+
+
 @pytest.mark.chaos  # takes ten seconds
 def test_a_new_view_starts_from_the_compacted_topic_alone(
     shop: dict[str, Any], spark: SparkSession, tmp_path: Path
@@ -375,7 +408,14 @@ def test_decimals_as_text_times_in_other_units_and_positions_of_a_binlog(
         (-12.5, "2026-01-01T00:00:00.000000Z", None),
     ]
     position = (3 << 32) + 5
-    version = {"server": 7, "position": position, "snapshot": False, "offset": 0, "unavailable": []}
+    version: dict[str, Any] = {
+        "server": 7,
+        "position": position,
+        "snapshot": False,
+        "time": None,
+        "offset": 0,
+        "unavailable": [],
+    }
     assert (rows[0]["version"], rows[0]["place"], rows[0]["of"]) == (version, position, "texts")
     assert run.errors() == []
 

@@ -24,7 +24,7 @@ class TimestampUnit(StrEnum):
 
 
 _FIELDS = (
-    *("op", "deleted", "version", "before", "time", "snapshot", "table", "position"),
+    *("op", "deleted", "truncated", "version", "before", "time", "snapshot", "table", "position"),
     *("transaction", "transactionOrder"),
 )
 _NAMES = f"[{', '.join(f'self.?{name}' for name in _FIELDS)}]"
@@ -45,11 +45,14 @@ class ChangeColumns(Model):
         ),
     )
     op: ColumnName | None = None
-    """Column for the operation, as STRING: c (insert), u (update), d (delete) or r (row of a snapshot). NULL for
-    a tombstone."""
+    """Column for the operation, as STRING: c (insert), u (update), d (delete), r (row of a snapshot) or t
+    (truncation). NULL for a tombstone."""
     deleted: ColumnName | None = None
     """BOOLEAN column that is true where the change deletes the row, for `deleted` of a table. With it, tombstones
     are rows too, with the columns that their key has; without it they are skipped."""
+    truncated: ColumnName | None = None
+    """BOOLEAN column that is true where all rows of the table were deleted at once, for `truncated` of a table. With it,
+    truncations are rows too, with op t and NULL in all columns of the table; without it they are dead letters."""
     version: ColumnName | None = None
     """Column for `order` of a table: the place of the change in the database's log. A change that is written
     again after a restart of the connector does not replace a later one."""

@@ -46,6 +46,9 @@ class Table(Model):
     the version column of change events. A change that is not greater than the one before it is ignored."""
     deleted: ColumnName | None = None
     """BOOLEAN column that is true where the change deletes the row: the source's `tombstones`, or any other."""
+    truncated: ColumnName | None = None
+    """BOOLEAN column that is true where all rows from before were deleted at once: the one of change events. Needs their
+    version as `order`."""
 
 
 _KEY = Field(

@@ -1,7 +1,7 @@
 """The type of a column with the version of a change: its place in the log of the database, and in the topic.
 
 `server` and `position` are NULL where the record does not have them. `snapshot` means that the row was read while no changes were
-written, so that it replaces any earlier one. `unavailable` has the columns that the change has left as they were.
+written, so that it replaces any earlier one. `time` is that in the database, in milliseconds, where truncations are followed. `unavailable` has the columns that the change has left as they were.
 """
 
 from pyspark.sql.types import ArrayType, BooleanType, DataType, LongType, StringType, StructField, StructType
@@ -11,6 +11,7 @@ VERSION = StructType(
         StructField("server", LongType()),
         StructField("position", LongType()),
         StructField("snapshot", BooleanType()),
+        StructField("time", LongType()),
         StructField("offset", LongType()),
         StructField("unavailable", ArrayType(StringType())),
     ]

@@ -32,8 +32,11 @@ _PAYLOAD = "payload"
 _TRANSACTION = "id total_order"
 _NO_KEY = "a tombstone whose key has none of the columns"
 _TRUNCATED = (
-    "the table was truncated (op t), which has no key: its rows stay in tables of pipelines. Delete the rows with DELETE, or take a"
-    " new snapshot into new topics"
+    "the table was truncated (op t), which has no key: its rows stay in tables of pipelines. Name a column"
+    " envelope.debezium.columns.truncated, and give it to the tables that read this source"
+)
+_UNPLACED = (
+    "a truncation (op t) without a position and a time in the log of the database, so its order is unknown"
 )
 
 
@@ -57,6 +60,7 @@ class ChangeEvents(WithoutTexts):
         types: dict[str, DataType] = {
             "op": StringType(),
             "deleted": BooleanType(),
+            "truncated": BooleanType(),
             "version": VERSION,
             "before": self.row,
             "time": TimestampType(),
@@ -130,7 +134,9 @@ class ChangeEvents(WithoutTexts):
         values = f.struct(*(row.alias(name) for name, row in rows.items()))
 
         def build(values: Column) -> Column:
-            change = Change(event, values, self.row)
+            change = Change(
+                event, values, self.row, has_truncations=self.envelope.columns.truncated is not None
+            )
             described = (change.describe(what).alias(name) for what, name in self._wanted.items())
             row = (values["row"][name].alias(name) for name in self.row.names)
             error = change.find_error(tuple(rows))
@@ -161,6 +167,7 @@ class Change:
     event: Column
     values: Column
     row: StructType
+    has_truncations: bool
 
     def find_error(self, rows: Iterable[str]) -> Column:
         """Return why the record is malformed; NULL if it is not."""
@@ -172,11 +179,17 @@ class Change:
             .when(f.length(f.trim(read_text())) == 0, EMPTY)
             .when(event["is_corrupt"], "value is not a JSON object with a change event")
             .when(op.isNull(), "value is not a change event of Debezium: it has no op")
-            .when(op == "t", _TRUNCATED)
+            .when(op == "t", self._find_fault_of_truncation())
             .when(~op.isin("c", "u", "d", "r"), unknown)
             .when(~has_row, f.concat(f.lit("a change event without a row: op "), op))
             .otherwise(self._find_misfits(rows))
         )
+
+    def _find_fault_of_truncation(self) -> Column:
+        if not self.has_truncations:
+            return f.lit(_TRUNCATED)
+        is_placed = self._find_position().isNotNull() & self._find_time().isNotNull()
+        return f.when(~is_placed, _UNPLACED)
 
     def _find_misfits(self, rows: Iterable[str]) -> Column:
         found = [self._find_misfit(field, name) for name in rows for field in self.row.fields]
@@ -195,10 +208,11 @@ class Change:
         event, source = self.event, self.event["source"]
         describe: dict[str, Callable[[], Column]] = {
             "op": lambda: event["op"],
-            "deleted": lambda: event["is_deletion"],
+            "deleted": lambda: event["is_deletion"] | self._is_truncation(),
+            "truncated": self._is_truncation,
             "version": self._find_version,
             "before": lambda: self.values["before"],
-            "time": lambda: f.timestamp_millis(source["ts_ms"].try_cast("bigint")),
+            "time": lambda: f.timestamp_millis(self._find_time()),
             "snapshot": lambda: source["snapshot"],
             "table": self._find_table,
             "position": self._find_position,
@@ -206,6 +220,13 @@ class Change:
             "transaction_order": lambda: event["transaction"]["total_order"].try_cast("bigint"),
         }
         return describe[what]()
+
+    def _is_truncation(self) -> Column:
+        return f.coalesce(self.event["op"] == "t", f.lit(False))
+
+    def _find_time(self) -> Column:
+        """Return the time of the change in the database, in milliseconds since 1970."""
+        return self.event["source"]["ts_ms"].try_cast("bigint")
 
     def _find_table(self) -> Column:
         source = self.event["source"]
@@ -237,6 +258,7 @@ class Change:
             server.alias("server"),
             self._find_position().alias("position"),
             is_snapshot.alias("snapshot"),
+            (self._find_time() if self.has_truncations else f.lit(None).cast("bigint")).alias("time"),
             f.col("offset").alias("offset"),
             f.array_compact(f.array(*unavailable)).alias("unavailable"),
         )

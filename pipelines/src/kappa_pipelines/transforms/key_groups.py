@@ -147,7 +147,8 @@ class _KeyGroups(StatefulProcessor):
         watermark = 0 if self._output.time is None else timers.getCurrentWatermarkInMs() * 1000
         given: dict[int, list[Row]] = {int(number): [] for number, wake in wakes.items() if wake <= watermark}
         for row in rows:
-            given.setdefault(self._find_group(row[self._key]), []).append(row)
+            for number in self._find_groups(row[self._key]):
+                given.setdefault(number, []).append(row)
         made: list[Row] = []
         for number, content in self._load(given).items():
             made += self._advance_group(number, content, given[number], watermark, wakes)
@@ -155,6 +156,10 @@ class _KeyGroups(StatefulProcessor):
         if stored is None or (encode(wakes), timer) != tuple(stored):
             self._wakes.update((encode(wakes), timer))
         return made
+
+    def _find_groups(self, key: str | None) -> Iterable[int]:
+        """Return the key group of a key, or all without a key."""
+        return range(KEY_GROUPS) if key is None and self._apart is None else (self._find_group(key or ""),)
 
     def _find_group(self, key: str) -> int:
         return 0 if self._apart is not None else crc32(key.encode(errors="surrogatepass")) % KEY_GROUPS
@@ -243,7 +248,7 @@ def run_step(
     """Return a step's output over a stream.
 
     `columns` are the step's input columns, in their order; rows with an equal column `key` share their state. Rows for which
-    `to_all` holds go to every shard. `apart` names a key under which a step keeps bytes that are large and seldom change; then a
+    `to_all` holds go to every shard, and to every key group if their key is NULL. `apart` names a key under which a step keeps bytes that are large and seldom change; then a
     shard is one key group.
 
     Where the output has an event time, the step can wait for times and `time` is the column with the watermark: rows without a

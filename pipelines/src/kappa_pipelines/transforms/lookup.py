@@ -20,6 +20,7 @@ from kappa_pipelines.transforms.tables import (
     check_table,
     fill_order,
     find_news,
+    find_truncations,
     pack_key,
     pick_types,
     select_rows,
@@ -32,12 +33,12 @@ _OUTPUT = Output({"event": "STRING", "found": "STRING"})
 class LookupStep(Step):
     """Stores the rows of a table and finds them for events.
 
-    Input rows are (key, event, order, body): a change of the table if `event` is NULL.
+    Input rows are (key, event, order, body): a change of the table if `event` is NULL, and a truncation if the key is, too.
     """
 
     def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterable[Row]:  # noqa: D102 - see Step
         changes = ((key, Change(order, body)) for key, event, order, body in rows if event is None)
-        for key, change in find_news(changes, lambda key: _find_row(kept, key)).items():
+        for key, change in find_news(kept, changes, lambda key: _find_row(kept, key)).items():
             _store(kept, key, change)
         return [(event, _read(kept, key)) for key, event, *_ in rows if event is not None]
 
@@ -67,7 +68,7 @@ def build_lookup(spark: SparkSession, view: str, lookup: Lookup) -> DataFrame:
         select_rows(spark, lookup.table, lookup.key, lookup.columns), allowMissingColumns=True
     )
     given = {"key": f.col("key"), "event": f.col("event"), "order": fill_order(rows), "body": f.col("body")}
-    found = run_step(rows, "key", given, LookupStep(), _OUTPUT)
+    found = run_step(rows, "key", given, LookupStep(), _OUTPUT, to_all=find_truncations("key", lookup.table))
     if lookup.unmatched is Unmatched.DROP:
         found = found.where(f.col("found").isNotNull())
     return _unpack(found, lookup, events, table)

@@ -9,7 +9,7 @@ There are two steps, with their state distributed by different keys:
 
 With `rightKey` the second step is `PairStep` of `table_pairs`, and the right table has a first step too.
 
-Only the last change of a row in a batch has an effect.
+Only the last change of a row in a batch has an effect. A change without a key is a truncation, which all key groups of a step get.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,6 +32,7 @@ from kappa_pipelines.transforms.tables import (
     check_table,
     fill_order,
     find_news,
+    find_truncations,
     pack_key,
     pick_types,
     select_changes,
@@ -53,7 +54,7 @@ class FollowStep(Step):
 
     def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterator[Row]:  # noqa: D102 - see Step
         changes = ((key, Change(order, body, to)) for key, to, order, body in rows)
-        for key, change in find_news(changes, lambda key: _find_left(kept, key)).items():
+        for key, change in find_news(kept, changes, lambda key: _find_left(kept, key)).items():
             old = _find_left(kept, key)
             if change.body is None:
                 if old is not None:
@@ -86,6 +87,7 @@ class MatchStep(Step):
 
     def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterator[Row]:  # noqa: D102 - see Step
         changes = find_news(
+            kept,
             ((to, Change(order, body)) for to, _, verb, _, body, order in rows if verb is None),
             lambda to: _find_right(kept, to),
         )
@@ -146,7 +148,7 @@ def _follow(
     columns: dict[str, Column] = {"id": pack_key(key, key), "to": to}
     changes = select_changes(spark.table(table.from_), table, columns, body)
     taken = {name: f.col(name) for name in ("id", "to", "order", "body")}
-    return run_step(changes, "id", taken, FollowStep(), _MESSAGES)
+    return run_step(changes, "id", taken, FollowStep(), _MESSAGES, to_all=find_truncations("id", table))
 
 
 def _match(spark: SparkSession, join: TableJoin, references: DataFrame) -> DataFrame:
@@ -155,7 +157,8 @@ def _match(spark: SparkSession, join: TableJoin, references: DataFrame) -> DataF
     given = {name: f.col(name) for name in ("to", "id", "verb", "known", "body")} | {
         "order": fill_order(both)
     }
-    return run_step(both, "to", given, MatchStep(inner=join.unmatched is Unmatched.DROP), _JOINED)
+    step = MatchStep(inner=join.unmatched is Unmatched.DROP)
+    return run_step(both, "to", given, step, _JOINED, to_all=find_truncations("to", join.right))
 
 
 def _pair(spark: SparkSession, join: TableJoin, lefts: DataFrame) -> DataFrame:
