@@ -10,6 +10,7 @@ from e2e.traffic import Reader
 from e2e.watching import BOUND, build_config, monitored
 from kappa_crds.lagstate import LagState, Severity
 from lab import kafka
+from lab.kube import kubectl
 from monitored.servers import Monitoring, list_queries, wait_for
 from platform_switch import NAMESPACE
 
@@ -66,9 +67,10 @@ def test_prometheus_finds_the_operator_and_the_drivers_by_monitors_and_by_annota
     watched: Monitoring, running_count: Counting
 ) -> None:
     monitors = f"{NAMESPACE}/kappa-.+"
-    wait_for(lambda: len(find_targets(watched, monitors)) >= 3, "two replicas and a driver are scraped")
     driver = running_count.place.find("pods", "-l", "kappa-platform.io/role=driver")[0]["status"]["podIP"]
-    assert f"{driver}:8443" in find_targets(watched, monitors)
+    replicas = json.loads(kubectl("get", "pods", "-n", NAMESPACE, "-o", "json"))["items"]
+    expected = {f"{driver}:8443", *(f"{each['status']['podIP']}:8444" for each in replicas)}
+    wait_for(lambda: expected <= find_targets(watched, monitors), f"{expected} are scraped")
     wait_for(
         lambda: find_targets(watched, monitors) == find_targets(watched, "annotated"),
         "annotations lead to the same pods",
