@@ -50,6 +50,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         session.config.stash[_LANE] = Lane().begin()
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Let tests of another lane that judge all lanes begin. The process itself ends together with theirs."""
+    if is_xdist_worker(session):
+        session.config.stash[_LANE].close()
+
+
 class LaneScheduling(LoadScopeScheduling):  # type: ignore[misc]
     """Gives each process of `pytest -n 2` a lane, in order, and what judges all of it to the first that has nearly finished."""
 

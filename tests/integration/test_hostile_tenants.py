@@ -7,6 +7,7 @@ seconds a Topic takes is measured by `tests/bench/tenants.py`.
 
 import asyncio
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,8 @@ from lab.broker import Broker, free_ports
 pytestmark = pytest.mark.chaos
 
 OBJECTS, PIPELINES = 1000, 50
+PATIENCE = 240.0
+"""Seconds that each step may take."""
 CRASHES, ATTACKS = 20, 5
 """How often drivers crash, and how many kinds of answers the operator gets from hostile ones."""
 
@@ -55,11 +58,13 @@ def api(folder: Path) -> Iterator[str]:
         yield url
 
 
-async def until(is_done: Callable[[], bool], *programs: Operator | Attacker) -> None:
+async def until(what: str, is_done: Callable[[], bool], *programs: Operator | Attacker) -> None:
     """Wait, while the programs run."""
+    deadline = time.monotonic() + PATIENCE
     while not is_done():
         for each in programs:
             assert each.is_alive, each.log.read_text()[-2000:]
+        assert time.monotonic() < deadline, f"{what}: not so after {PATIENCE:.0f} s"
         await asyncio.sleep(0.5)
 
 
@@ -78,10 +83,10 @@ async def play(api: str, folder: Path, bootstrap: str, admin: ApiCluster, team: 
     (port,) = free_ports(1)
     with run_attacker(folder, port, OBJECTS, bootstrap) as attacker:
         with run_operator(folder, api, port) as operator:
-            await until(attacker.is_prepared, operator, attacker)
+            await until("the attacker is prepared", attacker.is_prepared, operator, attacker)
             await await_topic(team, operator, "before")
         attacker.start()
-        await until(lambda: attacker.read()["created"] == OBJECTS, attacker)
+        await until("all objects exist", lambda: attacker.read()["created"] == OBJECTS, attacker)
         await create_topic(team, "last")
         with run_operator(folder, api, port, KAPPA_LIMIT_PIPELINES=str(PIPELINES)) as operator:
             await await_ready(team, operator, "last")
@@ -98,11 +103,13 @@ def has_attacked(done: dict[str, Any]) -> bool:
 
 async def survive(admin: ApiCluster, team: ApiCluster, operator: Operator, attacker: Attacker) -> None:
     """Wait until the operator has handled all objects, crashes and attacks."""
+    deadline = time.monotonic() + PATIENCE
     while "" in (reasons := await count_reasons(admin)):
         assert operator.is_alive, operator.log.read_text()[-2000:]
+        assert time.monotonic() < deadline, f"objects are not decided: {reasons}"
         await asyncio.sleep(1.0)
     assert reasons["LimitReached"] >= OBJECTS // 3 - PIPELINES
-    await until(lambda: has_attacked(attacker.read()), operator, attacker)
+    await until("drivers attack", lambda: has_attacked(attacker.read()), operator, attacker)
     await await_topic(team, operator, "after")
     assert await is_ready(admin, "KafkaCluster", "main", SPACE)
     assert operator.measure_peak() < MEMORY
