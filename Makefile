@@ -16,6 +16,7 @@ GENERATE := PYTHONPATH=tests:monitoring/src $(RUN) python -m generate
 LAB := PYTHONPATH=tests $(RUN) python -m lab
 SUPPLY := PYTHONPATH=tests $(RUN) python -m supply
 BROKERS ?= 1
+LANES ?= 2
 
 .PHONY: help setup jars up down status demo test test-busy-chain test-waiting-chain test-unit test-spark test-laptop test-waiting test-integration test-services test-e2e chaos bench verify scan generate images lint fmt
 
@@ -97,11 +98,11 @@ test-laptop: $(CLASSES) ## Run the tests of the commands that need no cluster, a
 test-integration: up ## Run the tests on a real API server
 	@$(RUN) pytest tests/integration -m "not chaos and not clusterless"
 
-test-services: up ## Run the tests on real Kafka, S3, HDFS and Prometheus, and of the chart
-	@$(RUN) pytest tests/integration -m "not chaos and clusterless"
+test-services: up ## Run the tests on real Kafka, databases, S3, HDFS and Prometheus, and of the chart, in two concurrent processes
+	@$(RUN) pytest tests/integration -m "not chaos and clusterless" -n 2 --dist loadfile
 
-test-e2e: images ## Run the tests on the whole cluster (LANES=2: in two concurrent processes)
-	@$(RUN) pytest tests/e2e -m "not chaos" $(if $(LANES),-n $(LANES))
+test-e2e: images ## Run the tests on the whole cluster in two concurrent processes (LANES=0: in one)
+	@$(RUN) pytest tests/e2e -m "not chaos" -n $(LANES)
 
 # Each group has its own session: integration tests need the cluster without the operator, those on the whole cluster with it.
 chaos: images $(CLASSES) ## Run the long fault-injection tests, and all examples of properties

@@ -32,9 +32,9 @@ _FIRST = (
 _LAST = ("test_deletion", "test_permissions")
 _GUARDED = (
     *("test_lab", "test_refusals", "test_tenant_secrets", "test_flights"),
-    *("test_pod_security", "test_tenants", "test_network_policies", "test_faults"),
+    *("test_pod_security", "test_tenants", "test_network_policies", "test_faults", "test_canaries"),
 )
-"""The lane of the pipeline behind a log-in. All other files are in that of the counting one."""
+"""The lane of the pipeline behind a log-in, and of as many others as take the same time. All other files are in that of the counting one."""
 _WITHOUT_PIPELINES = ("test_lab", "test_any_user", "test_refusals", "test_tenant_secrets")
 """The files of tests that no change of all pipelines disturbs, and the one that makes it."""
 _LANE = pytest.StashKey[Lane]()

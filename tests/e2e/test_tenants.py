@@ -85,8 +85,16 @@ def test_a_pod_with_the_labels_of_an_executor_cannot_register_as_one(guarded: Gu
     labels = {"kappa-platform.io/pipeline": "counts", "kappa-platform.io/role": "executor"}
     log = run_pod(guarded.place, "imitation", "python3", "-c", script, **labels)
     assert "Successfully created connection" in log, "the port was reached"
-    refusals = ("Unknown challenge message", "ClosedChannelException")
-    assert any(each in log for each in refusals), "and the driver closed what came without authentication"
+    # What of the closed connection the other side notices first depends on the moment.
+    refusals = (
+        "Unknown challenge message",
+        "ClosedChannelException",
+        "Connection reset",
+        f"{address}:7078 closed",
+    )
+    assert any(each in log for each in refusals), (
+        f"and the driver closed what came without authentication: {log[-4000:]}"
+    )
     assert "Successfully registered" not in log
     assert "spark.kubernetes" not in log, "no property of the pipeline was read"
 
