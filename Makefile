@@ -18,7 +18,7 @@ SUPPLY := PYTHONPATH=tests $(RUN) python -m supply
 BROKERS ?= 1
 LANES ?= 2
 
-.PHONY: help setup jars up down status demo test test-busy-chain test-waiting-chain test-unit test-spark test-laptop test-waiting test-integration test-services test-e2e chaos bench verify scan generate images lint fmt
+.PHONY: help setup jars up down status demo demo-cdc test test-busy-chain test-waiting-chain test-unit test-spark test-laptop test-waiting test-integration test-services test-e2e chaos bench verify scan generate images lint fmt
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}'
@@ -64,6 +64,9 @@ images: up ## Build the images, load them into the cluster, and list their conte
 
 demo: setup ## Run the flights pipeline on real data and compare it with DuckDB (KEEP=1 leaves it in place, REMOVE=1 removes it)
 	@PYTHONPATH=tests $(RUN) python -m demo $(if $(KEEP),--keep) $(if $(REMOVE),--remove)
+
+demo-cdc: setup ## Follow an online shop in PostgreSQL by change events and compare its views with the database (KEEP=1, REMOVE=1 as above)
+	@PYTHONPATH=tests $(RUN) python -m demo.shop $(if $(KEEP),--keep) $(if $(REMOVE),--remove)
 
 # Two chains run concurrently. One uses all cores: tests on Spark with those of integration, then tests on the whole cluster, which are the
 # longest group and never wait for the other chain. That one mostly waits, for unavailable brokers and time-outs, or has a low priority.

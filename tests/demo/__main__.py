@@ -2,27 +2,19 @@
 
 import argparse
 import sys
-import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-
-from rich.console import Console
+from contextlib import AbstractContextManager, nullcontext
 
 import platform_switch
 from demo import platform, run
 from demo.errors import DemoError
-from demo.line import Line
 from demo.manifests import Example
 from demo.show import show_failure
+from demo.steps import Steps
 from demo.watch import Target, say_status
-from lab import kafka, progress
+from lab import kafka
 from lab.errors import LabError
 from lab.paths import BIN, KUBECONFIG, REPOSITORY
-
-# A file has no width; a terminal keeps its own.
-_console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-_began = time.monotonic()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -41,59 +33,30 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-@contextmanager
-def _step(title: str, *, shows_progress: bool = False) -> Iterator[None]:
-    """Print a step's title, a line every ten seconds unless the step shows its own progress, and at its end the time it took."""
-    _console.rule(f"[bold]{title}", align="left", style="dim")
-    running = None if shows_progress else progress.Step(title, lambda: "running")
-    began = time.monotonic()
-    if running:
-        running.start()
-    try:
-        yield
-    finally:
-        if running:
-            running.end()
-    now = time.monotonic()
-    _console.print(f"[dim]   {title}: {now - began:.1f} s; since the start {now - _began:.1f} s[/]")
-
-
-def _open_line() -> Line:
-    return Line(width=_console.width if _console.is_terminal else None)
-
-
-def _prepare_platform(arguments: argparse.Namespace) -> None:
-    if arguments.no_install:
-        return
-    with _step("Cluster, Kafka and images"):
-        platform.start_lab()
-    with _step("Chart"):
-        platform.install_chart()
-
-
-def _show_data(data: run.Data) -> None:
+def _show_data(steps: Steps, data: run.Data) -> None:
     log = data.log
-    _console.print(
+    steps.console.print(
         f"{len(log):,} records: {len(log) - log.malformed:,} flights, {log.late:,} of them late,"
         f" and {log.malformed:,} malformed records; the watermark must allow"
         f" {data.displacement_seconds / 86_400:.1f} days"
     )
 
 
-def _run(arguments: argparse.Namespace, example: Example, bootstrap: str) -> int:
-    line = _open_line()
+def _run(steps: Steps, arguments: argparse.Namespace, example: Example, bootstrap: str) -> int:
+    line = steps.open_line()
     with ThreadPoolExecutor(max_workers=1) as background:
         preparing = background.submit(run.prepare, example, arguments.months)
-        _prepare_platform(arguments)
-        with _step("Clean start"):
+        if not arguments.no_install:
+            steps.prepare_platform()
+        with steps.step("Clean start"):
             left = run.clean(example, bootstrap)
             if left:
-                _console.print(f"deleted topics of a former run: {', '.join(left)}")
-        with _step(f"Namespace {example.namespace}: KafkaCluster, Topics, StateStore"):
+                steps.console.print(f"deleted topics of a former run: {', '.join(left)}")
+        with steps.step(f"Namespace {example.namespace}: KafkaCluster, Topics, StateStore"):
             run.set_up(example)
         data = preparing.result()
-    with _step("Load", shows_progress=True):
-        _show_data(data)
+    with steps.step("Load", shows_progress=True):
+        _show_data(steps, data)
         loaded = run.load_data(
             example,
             data,
@@ -101,25 +64,27 @@ def _run(arguments: argparse.Namespace, example: Example, bootstrap: str) -> int
             lambda done, rate: line.show(f"loaded {done:,} of {len(data.log):,} records · {rate:,.0f}/s"),
         )
         line.end()
-        _console.print(f"loaded {loaded.total:,} records in {loaded.seconds:.1f} s ({loaded.rate:,.0f}/s)")
-    line = _open_line()
-    with _step("Pipeline", shows_progress=True):
+        steps.console.print(
+            f"loaded {loaded.total:,} records in {loaded.seconds:.1f} s ({loaded.rate:,.0f}/s)"
+        )
+    line = steps.open_line()
+    with steps.step("Pipeline", shows_progress=True):
         status = run.process(example, data, loaded, bootstrap, line.show)
         line.end(say_status(status, Target(len(data.log), data.log.malformed)))
-        _console.print(platform.get_kappa(example), markup=False, end="", soft_wrap=True)
-    with _step("Comparison with DuckDB"):
+        steps.console.print(platform.get_kappa(example.namespace), markup=False, end="", soft_wrap=True)
+    with steps.step("Comparison with DuckDB"):
         if arguments.expect_wrong:
             data = run.spoil_expected(data)
         outcome = run.compare(example, data, loaded, status, bootstrap)
-        run.show(_console, data, loaded, outcome)
+        run.show(steps.console, data, loaded, outcome)
     return len(outcome.differences)
 
 
-def _finish(arguments: argparse.Namespace, example: Example, bootstrap: str) -> None:
+def _finish(steps: Steps, arguments: argparse.Namespace, example: Example, bootstrap: str) -> None:
     if not arguments.keep:
-        with _step("Removal"):
+        with steps.step("Removal"):
             run.clean(example, bootstrap)
-    _console.print("\n".join(list_next_steps(example.namespace, kept=arguments.keep)), markup=False)
+    steps.console.print("\n".join(list_next_steps(example.namespace, kept=arguments.keep)), markup=False)
 
 
 def list_next_steps(namespace: str, *, kept: bool) -> list[str]:
@@ -148,29 +113,28 @@ def list_next_steps(namespace: str, *, kept: bool) -> list[str]:
 def main() -> int:
     """Run the demo: 0 if pipeline and DuckDB agree in everything, 1 on any difference, 2 if it did not get that far."""
     arguments = _parser().parse_args()
-    example, bootstrap = Example(), kafka.host_bootstrap()
+    steps, example, bootstrap = Steps(), Example(), kafka.host_bootstrap()
     turn: AbstractContextManager[None] = (
         nullcontext() if arguments.no_install else platform_switch.with_operator()
     )
     try:
         with turn:
             if arguments.remove:
-                with _step("Removal"):
+                with steps.step("Removal"):
                     run.clean(example, bootstrap)
                 return 0
-            differences = _run(arguments, example, bootstrap)
-            _finish(arguments, example, bootstrap)
+            differences = _run(steps, arguments, example, bootstrap)
+            _finish(steps, arguments, example, bootstrap)
     except (DemoError, LabError) as error:
         sys.stdout.write("\n")
-        parts = platform.describe_failure(example)
-        show_failure(_console, "The demo failed", {"why": str(error), **parts})
+        parts = platform.describe_failure(example.namespace, example.pipeline)
+        show_failure(steps.console, "The demo failed", {"why": str(error), **parts})
         return 2
     if differences:
-        _console.print(f"[bold red]FAILED: {differences:,} differences[/]")
+        steps.console.print(f"[bold red]FAILED: {differences:,} differences[/]")
         return 1
-    _console.print(
-        f"[bold green]PASSED[/]: pipeline and DuckDB agree in every key"
-        f" ({time.monotonic() - _began:.0f} s in all)"
+    steps.console.print(
+        f"[bold green]PASSED[/]: pipeline and DuckDB agree in every key ({steps.seconds:.0f} s in all)"
     )
     return 0
 

@@ -97,7 +97,7 @@ class Example:
 
 
 def read_files(folder: Path) -> dict[str, tuple[Document, ...]]:
-    """Return the documents of every manifest in a folder, each checked against its model."""
+    """Return the documents of every manifest in a folder; those of the platform's kinds are checked against their models."""
     files = {
         path.name: tuple(document for document in yaml.safe_load_all(path.read_text()) if document)
         for path in sorted(folder.glob("*.yaml"))

@@ -12,7 +12,7 @@ from kappa_crds.conditions import ConditionType
 from kappa_crds.kinds import find_kind
 from kappa_crds.pipeline import PIPELINE as PIPELINE_KIND
 from kappa_crds.pipeline_status import PipelineStatus
-from lab import cluster, containerd, kind
+from lab import cluster, containerd, images, kind
 from lab.errors import LabError
 from lab.kube import deny_all, enable, kubectl, namespace
 from lab.paths import BIN, KUBECONFIG, REPOSITORY
@@ -34,6 +34,15 @@ def start_lab() -> None:
         return
     with cluster.lock():
         cluster.up(brokers=1)
+
+
+def ensure_images(*names: str) -> None:
+    """Build and import some images if they changed, also those that are built on demand."""
+    if cluster.is_docker_there():
+        kind.ensure_images(names)
+        return
+    with cluster.lock():
+        images.ensure(names)
 
 
 def install_chart(values: Mapping[str, object] = MappingProxyType({})) -> None:
@@ -70,10 +79,11 @@ def _run_current_image() -> None:
 
 def apply(example: Example, names: tuple[str, ...]) -> None:
     """Apply some of the example's files to its namespace."""
-    _apply(example.namespace, example.documents(names))
+    apply_documents(example.namespace, example.documents(names))
 
 
-def _apply(namespace: str, documents: Sequence[Document]) -> None:
+def apply_documents(namespace: str, documents: Sequence[Document]) -> None:
+    """Apply documents to a namespace, as a user does."""
     items = {"apiVersion": "v1", "kind": "List", "items": list(documents)}
     kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(items))
 
@@ -91,17 +101,15 @@ def enable_namespace(name: str) -> None:
 
 def wait_ready(example: Example, names: tuple[str, ...] = SURROUNDINGS) -> None:
     """Wait until every resource of some files is Ready; LabError with kubectl's words if it takes too long."""
-    resources = [name_resource(document) for document in example.documents(names)]
+    wait_documents(example.namespace, example.documents(names), _READY_SECONDS)
+
+
+def wait_documents(namespace: str, documents: Sequence[Document], seconds: int) -> None:
+    """Wait until every resource is Ready; LabError with kubectl's words if it takes too long."""
+    resources = [name_resource(document) for document in documents]
     kubectl(
-        *(
-            "wait",
-            "--for=condition=Ready",
-            "-n",
-            example.namespace,
-            f"--timeout={_READY_SECONDS}s",
-            *resources,
-        ),
-        timeout=_READY_SECONDS + 10,
+        *("wait", "--for=condition=Ready", "-n", namespace, f"--timeout={seconds}s", *resources),
+        timeout=seconds + 10,
     )
 
 
@@ -117,11 +125,12 @@ def remove_example(example: Example) -> None:
         return
     for names in (PIPELINE, ("topics.yaml", "statestore.yaml"), ("kafka.yaml",)):
         resources = [name_resource(document) for document in example.documents(names)]
-        _delete("-n", example.namespace, *resources)
-    _delete("namespace", example.namespace)
+        delete("-n", example.namespace, *resources)
+    delete("namespace", example.namespace)
 
 
-def _delete(*what: str) -> None:
+def delete(*what: str) -> None:
+    """Delete objects that are there, and wait until they are gone."""
     kubectl(
         *("delete", "--ignore-not-found", "--wait", f"--timeout={_GONE_SECONDS}s", *what),
         timeout=_GONE_SECONDS + 10,
@@ -139,15 +148,18 @@ def read_status(example: Example) -> PipelineStatus:
     return status
 
 
-def get_kappa(example: Example) -> str:
+def get_kappa(namespace: str) -> str:
     """Return what a user sees with `kubectl get kappa`."""
-    return kubectl("get", "kappa", "-n", example.namespace)
+    return kubectl("get", "kappa", "-n", namespace)
 
 
-def describe_failure(example: Example) -> dict[str, str]:
-    """Return conditions, Events and the last log lines of the driver; an unavailable part has its reason."""
-    namespace = ("-n", example.namespace)
-    pipeline = f"Pipeline/{example.pipeline}"
+def describe_failure(name: str, main: str) -> dict[str, str]:
+    """Return conditions, Events and the last log lines of the driver in a namespace; an unavailable part has its reason.
+
+    `main` is the pipeline of which everything is shown.
+    """
+    namespace = ("-n", name)
+    pipeline = f"Pipeline/{main}"
     return {
         "pods": _try("get", "pods", *namespace, "--no-headers"),
         "conditions": _read(lambda items: list_conditions(items, pipeline), "get", "kappa", *namespace),

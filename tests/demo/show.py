@@ -32,7 +32,7 @@ def show_comparison(
     console.print(_build_samples(expected, result.rows))
     console.print(_build_letters(loaded, letters))
     if differences:
-        console.print(_build_differences(differences))
+        console.print(build_differences(differences))
 
 
 def _build_totals(
@@ -116,7 +116,8 @@ def _build_letters(loaded: Loaded, letters: Mapping[str, Letter]) -> Table:
     return table
 
 
-def _build_differences(differences: Sequence[Difference]) -> Table:
+def build_differences(differences: Sequence[Difference]) -> Table:
+    """Return a table of the first differences."""
     table = Table(title=f"First of {len(differences):,} differences", title_justify="left", style="red")
     for column in ("where", "what", "expected", "found"):
         table.add_column(column, overflow="fold")

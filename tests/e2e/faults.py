@@ -53,13 +53,13 @@ class Faults:
     broker: Broker
     random: random.Random
 
-    def strike(self) -> tuple[bool, str]:
-        """Let one thing die; return whether there was something of that kind just then, and what was done."""
+    def strike(self, kind: Callable[[], str] | None = None) -> tuple[bool, str]:
+        """Let one thing die, of any kind or of this one; return whether there was something of it just then, and what was done."""
         kinds: tuple[Callable[[], str], ...] = (
             *(self.kill_jvm, self.kill_driver, self.forget_driver, self.kill_executor),
             *(self.lose_operator, self.kill_api_server, self.kill_broker),
         )
-        kind = self.random.choice(kinds)
+        kind = kind or self.random.choice(kinds)
         try:
             return True, kind()
         except (LabError, AssertionError, IndexError) as error:

@@ -62,7 +62,9 @@ def process_january() -> Demo:
         status = run.process(EXAMPLE, data, loaded, BOOTSTRAP, print)
         return Demo(data, loaded, run.compare(EXAMPLE, data, loaded, status, BOOTSTRAP))
     except (NotProcessedError, LabError) as error:
-        show_failure(Console(width=200), str(error), platform.describe_failure(EXAMPLE))
+        show_failure(
+            Console(width=200), str(error), platform.describe_failure(EXAMPLE.namespace, EXAMPLE.pipeline)
+        )
         raise
 
 
@@ -94,7 +96,7 @@ def test_the_comparison_notices_one_wrong_row(demo: Demo) -> None:
 
 
 def test_a_user_sees_all_resources_with_one_word(demo: Demo) -> None:
-    listed = platform.get_kappa(EXAMPLE)
+    listed = platform.get_kappa(EXAMPLE.namespace)
     for name in ("main", "flights", "delays-hourly", "flights-dead", "default", "delays"):
         assert f"/{name} " in listed
 

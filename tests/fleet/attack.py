@@ -76,7 +76,7 @@ class HostileDrivers(Drivers):
         with suppress(OSError):
             while True:
                 await response.write(b" " * 65536)
-                await asyncio.sleep(0)  # or this never learns of the end of the connection, and nothing else runs
+                await asyncio.sleep(0)  # the end of the connection becomes known only between writes
         return response
 
     async def _drip(self, request: web.Request) -> web.StreamResponse:

@@ -19,7 +19,12 @@ def _parser() -> argparse.ArgumentParser:
     down.add_argument("--images", action="store_true", help="forget the imported images too")
     commands.add_parser("status", help="show what runs")
     build = commands.add_parser("images", help="build and import the images that changed")
-    build.add_argument("names", nargs="*", metavar="NAME", help=", ".join(i.name for i in images.IMAGES))
+    build.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=", ".join(i.name for i in (*images.IMAGES, *images.ON_DEMAND)),
+    )
     commands.add_parser("kubeconfig", help="print the path of the administrator's kubeconfig")
     load = commands.add_parser("load", help="import an image archive")
     load.add_argument("archive", type=Path)

@@ -83,6 +83,11 @@ IMAGES = (
         {"jars": kafka_jars.fetch},
     ),
 )
+ON_DEMAND = (
+    Image("postgres", "kappa/postgres:15", "tests/lab/postgres/Dockerfile", ("tests/lab/postgres",)),
+    Image("mariadb", "kappa/mariadb:10.11", "tests/lab/mariadb/Dockerfile", ("tests/lab/mariadb",)),
+)
+"""Images that only some tests and a demo need. They are built when they are named."""
 _SKIPPED = {"__pycache__", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", "build", "dist"}
 
 
@@ -149,17 +154,21 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
     archive.addfile(member, io.BytesIO(content))
 
 
+def choose(names: Sequence[str]) -> list[Image]:
+    """Return the images with these names; without names all but those on demand."""
+    every = (*IMAGES, *ON_DEMAND)
+    unknown = set(names) - {image.name for image in every}
+    if unknown:
+        known = ", ".join(image.name for image in every)
+        raise LabError(f"no such image: {', '.join(sorted(unknown))}; known: {known}")
+    return [image for image in every if image.name in names] if names else list(IMAGES)
+
+
 def ensure(names: Sequence[str] = ()) -> None:
     """Build and import what changed; with names only those. An image without a Dockerfile is skipped."""
-    unknown = set(names) - {image.name for image in IMAGES}
-    if unknown:
-        raise LabError(
-            f"no such image: {', '.join(sorted(unknown))}; known: {', '.join(i.name for i in IMAGES)}"
-        )
+    chosen = choose(names)
     imported = containerd.image_digests()
-    for image in IMAGES:
-        if names and image.name not in names:
-            continue
+    for image in chosen:
         if not (REPOSITORY / image.dockerfile).exists():
             report(f"image {image.reference}: skipped, there is no {image.dockerfile}")
             continue

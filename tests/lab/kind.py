@@ -8,11 +8,13 @@ comes after is written from kind's documentation: see docs/how-to/local-cluster.
 import json
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from lab import kafka
-from lab.images import IMAGES, stage
+from lab.images import choose, stage
 from lab.kafka import EXTERNAL_PORT
+from lab.network import DATABASE_PORT
 from lab.paths import BIN, CACHE, CONTEXT, KUBECONFIG, REPOSITORY
 from lab.progress import report, step
 from lab.shell import run, succeeds
@@ -38,11 +40,11 @@ def _exists() -> bool:
 def _configuration() -> str:
     ports = [
         {
-            "containerPort": EXTERNAL_PORT + number,
-            "hostPort": EXTERNAL_PORT + number,
+            "containerPort": port,
+            "hostPort": port,
             "listenAddress": "127.0.0.1",
         }
-        for number in range(3)
+        for port in (*range(EXTERNAL_PORT, EXTERNAL_PORT + 3), DATABASE_PORT)
     ]
     return json.dumps(
         {
@@ -87,11 +89,9 @@ def up(brokers: int) -> None:
         kafka.ensure(brokers)
 
 
-def ensure_images(names: list[str] | None = None) -> None:
+def ensure_images(names: Sequence[str] = ()) -> None:
     """Build the images with Docker and give them to the cluster; Docker's own cache skips what is unchanged."""
-    for image in IMAGES:
-        if names and image.name not in names:
-            continue
+    for image in choose(names):
         if not (REPOSITORY / image.dockerfile).exists():
             report(f"image {image.reference}: skipped, there is no {image.dockerfile}")
             continue

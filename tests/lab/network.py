@@ -18,6 +18,8 @@ SERVICE_CIDR = "10.96.0.0/16"
 KUBERNETES_IP = "10.96.0.1"
 DNS_IP = "10.96.0.10"
 API_PORT = 6443
+DATABASE_PORT = 30432
+"""Where the database of the demo is on the loopback."""
 CNI_CONFIG = LAB / "cni" / "net.d"
 CNI_STATE = LAB / "cni" / "leases"
 

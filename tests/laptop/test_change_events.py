@@ -337,6 +337,36 @@ def test_a_new_view_starts_from_the_compacted_topic_alone(
     assert {row["id"]: row["customer"] for row in run.rows("orders")} == wanted
 
 
+def test_a_join_of_a_join_keeps_a_large_value_that_an_update_does_not_have(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def write(op: str, lsn: int, note: str) -> Record:
+        return event(op, after={"id": 1, "note": note}, source={"lsn": lsn})
+
+    def join(name: str, left: str, right: str) -> dict[str, Any]:
+        table = {"order": "version", "deleted": "deleted"}
+        columns = {"foreignKey": {"id": "id"}, "columns": {f"{right}_note": "note"}}
+        both = {"left": {"from": left, **table}, "key": ["id"], "right": {"from": right, **table}}
+        return {"name": name, "tableJoin": {**both, **columns}}
+
+    views = [join("once", "notes", "others"), join("twice", "once", "more")]
+    run = Run(
+        tmp_path,
+        sources=[source(name, "id INT, note STRING") for name in ("notes", "others", "more")],
+        views=views,
+        sinks=[
+            {
+                "name": "out",
+                "from": "twice",
+                "kafka": {"topic": "out", "key": ["id"], "tombstones": "deleted"},
+            }
+        ],
+    )
+    run.feed(notes=[write("c", 1, "old")])
+    run.feed(notes=[write("u", 2, "new"), write("u", 3, "__debezium_unavailable_value")])
+    assert [row["note"] for row in run.rows("out")] == ["new"]
+
+
 def test_events_beside_their_schema_are_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
     run = Run(
         tmp_path,

@@ -6,6 +6,7 @@ written, so that it replaces any earlier one. `time` is that in the database, in
 
 from pyspark.sql.types import ArrayType, BooleanType, DataType, LongType, StringType, StructField, StructType
 
+UNAVAILABLE = StructField("unavailable", ArrayType(StringType()))
 VERSION = StructType(
     [
         StructField("server", LongType()),
@@ -13,7 +14,7 @@ VERSION = StructType(
         StructField("snapshot", BooleanType()),
         StructField("time", LongType()),
         StructField("offset", LongType()),
-        StructField("unavailable", ArrayType(StringType())),
+        UNAVAILABLE,
     ]
 )
 

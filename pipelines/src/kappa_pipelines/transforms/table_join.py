@@ -18,10 +18,11 @@ from operator import and_
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from kappa_crds.joins import Table, TableJoin, Unmatched
 from kappa_crds.reasons import Reason
+from kappa_pipelines.analysis.change_version import UNAVAILABLE, is_version
 from kappa_pipelines.analysis.state import State
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.transforms.inputs import Input, check_new_columns, quote, read_input
@@ -207,9 +208,16 @@ def _unpack(joined: DataFrame, join: TableJoin, left: StructType, right: StructT
     )
     mark = (join.left.deleted or join.deleted).lower()
     own = [
-        f.col("left")[name].alias(name)
-        for name in left.names
-        if name.lower() not in {mark, join.deleted.lower()}
+        _complete(f.col("left")[field.name], field.dataType).alias(field.name)
+        for field in left.fields
+        if field.name.lower() not in {mark, join.deleted.lower()}
     ]
     new = [f.col("right")[old].alias(name) for name, old in join.columns.items()]
     return both.select(*own, *new, f.col("deleted").alias(join.deleted))
+
+
+def _complete(column: Column, kind: DataType) -> Column:
+    """Return a column of a joined row. Its version lists no unavailable values: they are filled in, and another join must not replace them."""
+    if not is_version(kind):
+        return column
+    return column.withField(UNAVAILABLE.name, f.lit(None).cast(UNAVAILABLE.dataType))

@@ -1,0 +1,61 @@
+"""The steps of a demo on the screen: a title, progress, and the time that each took."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rich.console import Console
+
+from demo import platform
+from demo.line import Line
+from lab import progress
+
+
+def _open_console() -> Console:
+    # A file has no width; a terminal keeps its own.
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Where a demo prints, and when it began."""
+
+    console: Console = field(default_factory=_open_console)
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        """Return the seconds since the beginning."""
+        return time.monotonic() - self.began
+
+    @contextmanager
+    def step(self, title: str, *, shows_progress: bool = False) -> Iterator[None]:
+        """Print a step's title, a line every ten seconds unless the step shows its own progress, and at its end the time it took."""
+        self.console.rule(f"[bold]{title}", align="left", style="dim")
+        running = None if shows_progress else progress.Step(title, lambda: "running")
+        began = self.seconds
+        if running:
+            running.start()
+        try:
+            yield
+        finally:
+            if running:
+                running.end()
+        self.console.print(
+            f"[dim]   {title}: {self.seconds - began:.1f} s; since the start {self.seconds:.1f} s[/]"
+        )
+
+    def open_line(self) -> Line:
+        """Return a new line of progress."""
+        return Line(width=self.console.width if self.console.is_terminal else None)
+
+    def prepare_platform(self, *images: str) -> None:
+        """Have the cluster, with these images besides the usual ones, and the chart."""
+        with self.step("Cluster, Kafka and images"):
+            platform.start_lab()
+            if images:
+                platform.ensure_images(*images)
+        with self.step("Chart"):
+            platform.install_chart()
