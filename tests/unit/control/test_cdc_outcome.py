@@ -148,6 +148,18 @@ def test_the_position_is_the_furthest_that_was_stored() -> None:
     assert format_lsn(0x16B3748_00000000 + 0x0A) == "16B3748/A"
 
 
+UNPUBLISHED = """org.apache.kafka.connect.errors.ConnectException: An exception occurred in the change event producer. This connector will be stopped.
+\tat io.debezium.pipeline.ErrorHandler.setProducerThrowable(ErrorHandler.java:67)
+Caused by: org.postgresql.util.PSQLException: ERROR: publication "kappa_example" does not exist
+  Where: slot "kappa_example", output plugin "pgoutput", in the change callback, associated LSN 0/151F548
+"""
+TOO_LARGE = """org.apache.kafka.connect.errors.ConnectException: Unrecoverable exception trying to send
+Caused by: org.apache.kafka.common.KafkaException: Cannot execute transactional method because we are in an error state
+Caused by: org.apache.kafka.common.errors.RecordTooLargeException: The message is 3200737 bytes when serialized which is larger than 1048576, which is the value of the max.request.size configuration.
+"""
+"""As a worker of Kafka Connect reported them."""
+
+
 @pytest.mark.parametrize(
     ("trace", "message", "is_lost"),
     [
@@ -156,6 +168,10 @@ def test_the_position_is_the_furthest_that_was_stored() -> None:
         ("ERROR: replication slot \"kappa\" is active for PID 42", "another process reads the replication slot", False),
         ("java.net.UnknownHostException: db.example", "cannot resolve the host", False),
         ("org.apache.kafka.connect.errors.ConnectException: secret row (1, 'me@example.com')\n\tat x", "ConnectException; the log of the workers has details", False),
+        (UNPUBLISHED, "the publication was dropped, and the slot cannot decode", True),
+        ("Publication autocreation is disabled: publication \"p\" does not exist", "unknown error; the log", False),
+        (TOO_LARGE, "a row is 3200737 bytes as a record, and max.request.size of the producer is 1048576; leave out", False),
+        ("org.apache.kafka.common.errors.RecordTooLargeException: The request included a message larger than", "a row is larger than the brokers", False),
         ("", "unknown error; the log of the workers has details", False),
         ("<html>me@example.com", "unknown error; the log of the workers has details", False),
     ],
@@ -164,4 +180,5 @@ def test_a_failure_is_explained_without_its_text(trace: str, message: str, is_lo
     found = explain_failure(trace)
     assert message in found.message
     assert found.is_lost == is_lost
+    assert found.needs_new_slot == (trace == UNPUBLISHED)
     assert "example" not in found.message

@@ -292,6 +292,24 @@ async def test_failed_tasks_are_restarted_after_growing_pauses() -> None:
     assert shop.get_status()["restarts"]["failures"] == 0
 
 
+async def test_a_dropped_publication_stops_the_connector_and_names_the_slot_to_drop() -> None:
+    shop = await start()
+    shop.connect.fails = (
+        "org.apache.kafka.connect.errors.ConnectException: An exception occurred\n"
+        'Caused by: org.postgresql.util.PSQLException: ERROR: publication "secret" does not exist\n'
+        '  Where: slot "secret", output plugin "pgoutput", in the change callback, associated LSN 0/151F548'
+    )
+    shop.connect.connectors["orders"].task = None
+    await shop.run(60)
+    _, reason, message = condition(shop)
+    assert reason == "ChangesLost"
+    slot = shop.connect.connectors["orders"].config["slot.name"]
+    assert f"SELECT pg_drop_replication_slot('{slot}');" in message
+    assert "secret" not in message
+    assert shop.connect.connectors["orders"].state == "STOPPED"
+    assert (shop.get_status().get("restarts") or {}).get("total", 0) == 0
+
+
 async def test_a_refused_configuration_names_its_properties() -> None:
     shop = Shop()
     shop.connect.refused = ("topic.prefix",)

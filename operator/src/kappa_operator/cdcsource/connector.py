@@ -13,6 +13,7 @@ from kappa_crds.reasons import Reason
 from kappa_operator import intervals
 from kappa_operator.backoff import Backoff
 from kappa_operator.cdc.connector.failures import FailureCause, explain_failure
+from kappa_operator.cdc.quoting import quote_postgresql_text
 from kappa_operator.cdcsource.check import measure_wait
 from kappa_operator.cdcsource.model import (
     CDCSourceObserved,
@@ -22,7 +23,7 @@ from kappa_operator.cdcsource.model import (
     is_snapshotting,
     report,
 )
-from kappa_operator.cdcsource.objects import CDCSourceResource, build_config, build_credentials
+from kappa_operator.cdcsource.objects import CDCSourceResource, build_config, build_credentials, get_slot
 from kappa_operator.connect.model import PAUSED, RUNNING, STOPPED
 from kappa_operator.engine import actions as act
 from kappa_operator.engine.plan import Plan, Verdict, judge_error, ready, stalled, working
@@ -193,7 +194,10 @@ def restart_failed(observed: CDCSourceObserved, now: datetime) -> Plan | None:
 
 
 def _record_loss(observed: CDCSourceObserved, cause: FailureCause, now: datetime) -> Plan:
-    record = act.RecordStatus(observed.resource.status.replace(lost=cause.message))
+    lost, slot = cause.message, get_slot(observed.resource)
+    if cause.needs_new_slot and slot:
+        lost += f"; drop the slot first: SELECT pg_drop_replication_slot({quote_postgresql_text(slot)});"
+    record = act.RecordStatus(observed.resource.status.replace(lost=lost))
     return Plan((record,), requeue=True)
 
 

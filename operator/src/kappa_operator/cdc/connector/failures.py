@@ -15,7 +15,16 @@ _LOST = (
     "from impossible position",
 )
 """PostgreSQL and Debezium have the first; the others are errors 1236 and 1789 of MariaDB and MySQL."""
+_UNPUBLISHED = re.compile(
+    r'publication ".{1,130}" does not exist\s+Where: slot ".{1,63}", output plugin "pgoutput"'
+)
+"""As PostgreSQL 15 has it. A slot decodes a change with the publications of its time, so one that is created later does not help."""
+_TOO_LARGE = re.compile(
+    r"RecordTooLargeException: The message is (\d{1,12}) bytes when serialized which is larger than (\d{1,12})\b"
+)
+"""As the producer of Kafka 4 has it. Only its numbers are used."""
 _GONE = "the database does not have the changes after the last one that was read any more"
+_SHORTEN = "leave out or truncate its large column with spec.columns"
 _CAUSES = (
     *((part, _GONE) for part in _LOST),
     ("db history topic is missing", "the topic with the history of the schemas is empty; request a snapshot"),
@@ -35,7 +44,7 @@ _CAUSES = (
     ("terminating connection", "the database closed the connection"),
     ("Database connection failed", "the connection to the database broke"),
     ("This connection has been closed", "the connection to the database broke"),
-    ("RecordTooLargeException", "a row is larger than the brokers or the producer of the workers allow"),
+    ("RecordTooLargeException", f"a row is larger than the brokers or the producer of the workers allow; {_SHORTEN}"),
     ("Compacted topic cannot accept message without key", "a table has no key, which compacted topics need; set spec.keys for it"),
     ("InvalidRecordException", "a broker refuses a record; a table without a key needs spec.keys, or topics with cleanup delete"),
     ("TopicAuthorizationException", "the user of the workers may not write to a topic"),
@@ -47,14 +56,21 @@ _CAUSES = (
 
 @dataclass(frozen=True, slots=True)
 class FailureCause:
-    """Why a connector failed. `is_lost` where it cannot continue without a gap."""
+    """Why a connector failed. `is_lost` where it cannot continue without a gap, `needs_new_slot` where the slot always fails."""
 
     message: str
     is_lost: bool = False
+    needs_new_slot: bool = False
 
 
 def explain_failure(trace: str) -> FailureCause:
     """Return the cause; the name of the exception where the cause is unknown."""
+    if _UNPUBLISHED.search(trace):
+        message = "the publication was dropped, and the slot cannot decode changes from before the next one"
+        return FailureCause(message, is_lost=True, needs_new_slot=True)
+    if sizes := _TOO_LARGE.search(trace):
+        message = f"a row is {sizes[1]} bytes as a record, and max.request.size of the producer is {sizes[2]}; {_SHORTEN}"
+        return FailureCause(message)
     for part, message in _CAUSES:
         if part in trace:
             return FailureCause(message, part in _LOST)
