@@ -35,7 +35,7 @@ from laptop.test_streams import SOURCES
 
 CORPUS: list[dict[str, str]] = yaml.safe_load(Path(__file__).with_name("hostile_sql.yaml").read_text())
 _OTHER_SQL = re.compile(
-    r"test_sandbox\.py|(test_(?:cdc|connect|outbox)\w*|lab/(?:postgres|mariadb)|demo/shop/\w+|e2e/ware|recorded/(?:debezium|mariadb))\.py"
+    r"test_sandbox\.py|(test_(?:cdc|connect|outbox)\w*|lab/(?:postgres|mariadb)|demo/shop/\w+|e2e/ware|integration/captures|recorded/(?:debezium|mariadb))\.py"
 )
 """Hostile SQL, and SQL of databases."""
 _EVENTS = {"from": "bids", "key": ["auction"], "time": "ts"}
