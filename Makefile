@@ -101,8 +101,8 @@ test-laptop: $(CLASSES) ## Run the tests of the commands that need no cluster, a
 test-integration: up ## Run the tests on a real API server
 	@$(RUN) pytest tests/integration -m "not chaos and not clusterless"
 
-test-services: up ## Run the tests on real Kafka, databases, S3, HDFS and Prometheus, and of the chart, in two concurrent processes
-	@$(RUN) pytest tests/integration -m "not chaos and clusterless" -n 2 --dist loadfile
+test-services: up ## Run the tests on real Kafka, databases, S3, HDFS and Prometheus, and of the chart
+	@$(RUN) pytest tests/integration -m "not chaos and clusterless"
 
 test-e2e: images ## Run the tests on the whole cluster in two concurrent processes (LANES=0: in one)
 	@$(RUN) pytest tests/e2e -m "not chaos" -n $(LANES)
