@@ -7,13 +7,10 @@ from contextlib import AbstractContextManager, nullcontext
 
 import platform_switch
 from demo import platform, run
-from demo.errors import DemoError
 from demo.manifests import Example
-from demo.show import show_failure
 from demo.steps import Steps
 from demo.watch import Target, say_status
 from lab import kafka
-from lab.errors import LabError
 from lab.paths import BIN, KUBECONFIG, REPOSITORY
 
 
@@ -117,26 +114,19 @@ def main() -> int:
     turn: AbstractContextManager[None] = (
         nullcontext() if arguments.no_install else platform_switch.with_operator()
     )
-    try:
+
+    def play() -> int | None:
         with turn:
             if arguments.remove:
                 with steps.step("Removal"):
                     run.clean(example, bootstrap)
-                return 0
+                return None
             differences = _run(steps, arguments, example, bootstrap)
             _finish(steps, arguments, example, bootstrap)
-    except (DemoError, LabError) as error:
-        sys.stdout.write("\n")
-        parts = platform.describe_failure(example.namespace, example.pipeline)
-        show_failure(steps.console, "The demo failed", {"why": str(error), **parts})
-        return 2
-    if differences:
-        steps.console.print(f"[bold red]FAILED: {differences:,} differences[/]")
-        return 1
-    steps.console.print(
-        f"[bold green]PASSED[/]: pipeline and DuckDB agree in every key ({steps.seconds:.0f} s in all)"
-    )
-    return 0
+            return differences
+
+    agreement = "pipeline and DuckDB agree in every key"
+    return steps.judge(play, namespace=example.namespace, pipeline=example.pipeline, agreement=agreement)
 
 
 if __name__ == "__main__":

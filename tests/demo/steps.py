@@ -2,15 +2,18 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from rich.console import Console
 
 from demo import platform
+from demo.errors import DemoError
 from demo.line import Line
+from demo.show import show_failure
 from lab import progress
+from lab.errors import LabError
 
 
 def _open_console() -> Console:
@@ -50,6 +53,22 @@ class Steps:
     def open_line(self) -> Line:
         """Return a new line of progress."""
         return Line(width=self.console.width if self.console.is_terminal else None)
+
+    def judge(self, play: Callable[[], int | None], *, namespace: str, pipeline: str, agreement: str) -> int:
+        """Return the exit code of a demo: 0 if `play` found no difference or only removed something, 1 on differences, 2 if it failed."""
+        try:
+            differences = play()
+        except (DemoError, LabError) as error:
+            sys.stdout.write("\n")
+            parts = platform.describe_failure(namespace, pipeline)
+            show_failure(self.console, "The demo failed", {"why": str(error), **parts})
+            return 2
+        if differences:
+            self.console.print(f"[bold red]FAILED: {differences:,} differences[/]")
+            return 1
+        if differences is not None:
+            self.console.print(f"[bold green]PASSED[/]: {agreement} ({self.seconds:.0f} s in all)")
+        return 0
 
     def prepare_platform(self, *images: str) -> None:
         """Have the cluster, with these images besides the usual ones, and the chart."""

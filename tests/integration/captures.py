@@ -11,9 +11,10 @@ import subprocess
 import sys
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, LiteralString, Self, TypeVar
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -38,6 +39,17 @@ _SECRET = ObjectRef("v1", "Secret", "shop", "main-connect-sources")
 
 
 Database = TypeVar("Database", bound=Postgres | MariaDB)
+
+
+@contextmanager
+def run_postgres_lab(
+    statements: Iterable[LiteralString],
+) -> Iterator[tuple[Postgres, ConnectCluster, Broker]]:
+    """Yield a database after these statements, workers of Kafka Connect, and their broker."""
+    with Broker() as broker, Postgres() as database, ConnectCluster(broker.bootstrap) as workers:
+        for statement in statements:
+            database.execute(statement)
+        yield database, workers, broker
 
 
 class DatabaseCapture(Operator, ABC, Generic[Database]):

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from fakes.context import build_secret
-from integration.captures import REF, SOURCE, Capture
+from integration.captures import REF, SOURCE, Capture, run_postgres_lab
 from kappa_operator.engine.keys import ObjectRef
 from lab import pki
 from lab.broker import Broker
@@ -29,10 +29,8 @@ READY: tuple[LiteralString, ...] = (
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[tuple[Postgres, ConnectCluster, Broker]]:
-    with Broker() as broker, Postgres() as database, ConnectCluster(broker.bootstrap) as workers:
-        for statement in READY:
-            database.execute(statement)
-        yield database, workers, broker
+    with run_postgres_lab(READY) as lab:
+        yield lab
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from confluent_kafka import Producer
 
-from integration.captures import SOURCE, Capture
+from integration.captures import SOURCE, Capture, run_postgres_lab
 from lab.broker import Broker
 from lab.connect_cluster import ConnectCluster
 from lab.postgres import DATABASE, Postgres
@@ -36,10 +36,8 @@ SPEC: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[tuple[Postgres, ConnectCluster, Broker]]:
-    with Broker() as broker, Postgres() as database, ConnectCluster(broker.bootstrap) as workers:
-        for statement in READY:
-            database.execute(statement)
-        yield database, workers, broker
+    with run_postgres_lab(READY) as lab:
+        yield lab
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from typing import Annotated
 from pydantic import Field
 
 from kappa_crds.databases import TableName
-from kappa_crds.model import Model, PositiveDuration, PositiveSize, Rule, Status
-from kappa_crds.savepoint_policy import CRON_PATTERN
+from kappa_crds.model import Model, PositiveDuration, PositiveSize, Status
+from kappa_crds.savepoint_policy import CronSchedule
 from kappa_crds.savepoint_work import WorkState
 
 PROVEN = "Proven"
@@ -17,14 +17,7 @@ PROVEN = "Proven"
 class ProofPolicy(Model):
     """When tables are compared with their topics, row for row, each at one position of the log of the database."""
 
-    schedule: Annotated[
-        str | None,
-        Field(max_length=128),
-        Rule(
-            f"self.matches('{CRON_PATTERN}')",
-            "must be five fields of numbers as cron has them, such as '0 3 * * *' for three o'clock every night, or '*/15 * * * *'",
-        ),
-    ] = None
+    schedule: CronSchedule | None = None
     """When the next proof begins, in UTC, as cron writes it: minute, hour, day, month, day of the week. One that was missed
     is made once. The first begins when the rows that the tables have already were read."""
     request: Annotated[str, Field(max_length=64)] = ""

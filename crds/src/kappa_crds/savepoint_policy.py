@@ -23,19 +23,21 @@ def _write_field(number: str) -> str:
 
 
 CRON_PATTERN = "^" + " ".join(map(_write_field, (_MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY))) + "$"
+CronSchedule = Annotated[
+    str,
+    Field(max_length=128),
+    Rule(
+        f"self.matches('{CRON_PATTERN}')",
+        "must be five fields of numbers as cron has them, such as '0 3 * * *' for three o'clock every night, or '*/15 * * * *'",
+    ),
+]
+"""When something is done, in UTC."""
 
 
 class SavepointPolicy(Model):
     """Schedule and retention of savepoints. Savepoints with the cause Manual are never deleted by it."""
 
-    schedule: Annotated[
-        str | None,
-        Field(max_length=128),
-        Rule(
-            f"self.matches('{CRON_PATTERN}')",
-            "must be five fields of numbers as cron has them, such as '0 3 * * *' for three o'clock every night, or '*/15 * * * *'",
-        ),
-    ] = None
+    schedule: CronSchedule | None = None
     """When a savepoint is taken, in UTC, as cron writes it: minute, hour, day, month, day of the week. One
     that was missed is taken once, none while the pipeline is suspended."""
     exports: Annotated[tuple[Export, ...], Field(max_length=8), ONE_STORE_EACH] = ()

@@ -6,15 +6,12 @@ import sys
 
 import platform_switch
 from demo import platform
-from demo.errors import DemoError
 from demo.shop import scene
 from demo.shop.manifests import Example
 from demo.shop.show import show_comparisons, show_proofs, show_work
 from demo.shop.views import spoil_expected
-from demo.show import show_failure
 from demo.steps import Steps
 from lab import kafka
-from lab.errors import LabError
 from lab.paths import BIN, KUBECONFIG, REPOSITORY
 
 _IMAGE = "postgres"
@@ -96,27 +93,19 @@ def main() -> int:
     """Run the demo: 0 if views and topics equal the database, 1 on any difference, 2 if it did not get that far."""
     arguments = _parser().parse_args()
     steps, example, bootstrap = Steps(), Example(), kafka.host_bootstrap()
-    try:
+
+    def play() -> int | None:
         with platform_switch.with_operator():
             if arguments.remove:
                 with steps.step("Removal"):
                     scene.clean(example, bootstrap)
-                return 0
+                return None
             differences = _run(steps, arguments, example, bootstrap)
             _finish(steps, arguments, example, bootstrap)
-    except (DemoError, LabError) as error:
-        sys.stdout.write("\n")
-        parts = platform.describe_failure(example.namespace, "shop")
-        show_failure(steps.console, "The demo failed", {"why": str(error), **parts})
-        return 2
-    if differences:
-        steps.console.print(f"[bold red]FAILED: {differences:,} differences[/]")
-        return 1
-    steps.console.print(
-        "[bold green]PASSED[/]: views and topics equal the database, row for row"
-        f" ({steps.seconds:.0f} s in all)"
-    )
-    return 0
+            return differences
+
+    agreement = "views and topics equal the database, row for row"
+    return steps.judge(play, namespace=example.namespace, pipeline="shop", agreement=agreement)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What Prometheus is told of CDCSources: of the connector, the slot and the proofs, and nothing that is not known."""
+"""Metrics of CDCSources: of the connector, the slot and the proofs. What is unknown has none."""
 
 from typing import Any
 
