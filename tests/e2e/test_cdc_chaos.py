@@ -221,7 +221,9 @@ def followed(platform: None, broker: Broker) -> Iterator[Followed]:
     shop, example = open_shop(DatabasePod(POSTGRES, databases)), Example(place.name, place.name)
     warehouse = Ware(DatabasePod(MARIADB, databases).start(), SEED)
     warehouse.create_table()
-    place.apply(json.dumps(build_list(list(build_documents(example, broker.bootstrap)))))
+    place.apply(
+        json.dumps(build_list(list(build_documents(example, broker.bootstrap, shop.server.server.host))))
+    )
     for secret in (build_secret(shop.server, shop.password), ware.build_secret(warehouse)):
         place.apply(json.dumps(secret))
     place.apply(json.dumps(ware.build_source(warehouse.database.server, f"{place.name}-{ware.NAME}")))
@@ -233,8 +235,8 @@ def followed(platform: None, broker: Broker) -> Iterator[Followed]:
     place.empty()
 
 
-def build_documents(example: Example, bootstrap: str) -> Iterator[dict[str, Any]]:
-    """Yield the example's resources with two workers, small pods and short back-offs."""
+def build_documents(example: Example, bootstrap: str, database: str) -> Iterator[dict[str, Any]]:
+    """Yield the example's resources with the database of the test, two workers, small pods and short back-offs."""
     restart = {"initialDelay": "2s", "maxDelay": "10s"}
     small = {"driver": {"cpu": "100m", "memory": "1400Mi"}, "executors": {"count": 0}}
     workers = {"replicas": 2, "resources": {"cpu": "100m", "memory": "768Mi"}}
@@ -244,7 +246,10 @@ def build_documents(example: Example, bootstrap: str) -> Iterator[dict[str, Any]
         "Pipeline": {"resources": small, "restart": {"maxDelay": "5s"}},
     }
     for document in example.documents("kafka.yaml", "cdcsource.yaml", "pipeline.yaml"):
-        yield {**document, "spec": {**document["spec"], **more.get(document["kind"], {})}}
+        spec = {**document["spec"], **more.get(document["kind"], {})}
+        if document["kind"] == "CDCSource":
+            spec["postgresql"] = {**spec["postgresql"], "host": database}
+        yield {**document, "spec": spec}
 
 
 def build_list(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
