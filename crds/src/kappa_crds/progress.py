@@ -9,6 +9,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import ConfigDict, FailFast, Field
 
+from kappa_crds.comparison import ComparisonSummary
 from kappa_crds.model import Status
 from kappa_crds.reasons import Reason
 from kappa_crds.upgrade import UpgradeVerdict
@@ -133,6 +134,30 @@ class SavepointProgress(Report):
     failure: "DriverExit | None" = None
 
 
+class ComparisonState(StrEnum):
+    """How far a comparison is."""
+
+    WAITING = "Waiting"
+    RUNNING = "Running"
+    DONE = "Done"
+    FAILED = "Failed"
+
+
+class ComparisonProgress(Report):
+    """A requested comparison of two versions of an output, and what it found.
+
+    `step` is what it does now. Where it is Done there is a `summary`, shortened for a status; where it Failed there is a `failure`.
+    """
+
+    name: str
+    state: ComparisonState = ComparisonState.WAITING
+    step: str = ""
+    started: datetime | None = None
+    ended: datetime | None = None
+    summary: ComparisonSummary | None = None
+    failure: "DriverExit | None" = None
+
+
 class Recovery(Report):
     """How a driver's start went. Durations are in seconds.
 
@@ -167,6 +192,7 @@ class Progress(Report):
     error: "DriverExit | None" = None
     queries: Few[QueryProgress] = ()
     savepoints: Few[SavepointProgress] = ()
+    comparisons: Few[ComparisonProgress] = ()
     verdict: UpgradeVerdict | None = None
     recovery: Recovery | None = None
 
@@ -193,4 +219,5 @@ class DriverExit(Status):
 
 
 SavepointProgress.model_rebuild()
+ComparisonProgress.model_rebuild()
 Progress.model_rebuild()
