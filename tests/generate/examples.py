@@ -83,6 +83,18 @@ spec:
     hash: [{columns: [public.customers.email], salt: change-this-text}]
 """
 
+REPROCESSING = """\
+# Created by the Pipeline when it changes with upgrade.mode Shadow; a person edits gates and requests.
+apiVersion: kappa-platform.io/v1alpha1
+kind: Reprocessing
+metadata: {name: delays-1a2b3c4d5e}
+spec:
+  pipelineRef: delays
+  gates: {cut: Manual}
+  soak: 1h
+  request: {action: Cut}
+"""
+
 EXAMPLES = {
     "KafkaCluster": KAFKA_CLUSTER,
     "Topic": TOPIC,
@@ -91,4 +103,5 @@ EXAMPLES = {
     "Savepoint": SAVEPOINT,
     "LagPolicy": LAG_POLICY,
     "CDCSource": CDC_SOURCE,
+    "Reprocessing": REPROCESSING,
 }

@@ -18,7 +18,7 @@ MANIFESTS = [
     for each in read_documents((OLD / "release_0_1_manifests.yaml").read_text())
     if each["kind"] != TEST_KIND
 ]
-LATER = {"CDCSource"}
+LATER = {"CDCSource", "Reprocessing"}
 """Kinds that release 0.1 did not have."""
 
 

@@ -65,10 +65,10 @@ kappa-operator-{{ if include "kappa.certManager" . }}issued{{ else }}tls{{ end }
 {{/* Permissions of the operator on its own kinds, and to report about them. */}}
 {{- define "kappa.rules.platform" -}}
 - apiGroups: [kappa-platform.io]
-  resources: [kafkaclusters, topics, statestores, pipelines, savepoints, lagpolicies, cdcsources]
+  resources: [kafkaclusters, topics, statestores, pipelines, savepoints, lagpolicies, cdcsources, reprocessings]
   verbs: [get, list, watch, patch]
 - apiGroups: [kappa-platform.io]
-  resources: [kafkaclusters/status, topics/status, statestores/status, pipelines/status, savepoints/status, lagpolicies/status, cdcsources/status]
+  resources: [kafkaclusters/status, topics/status, statestores/status, pipelines/status, savepoints/status, lagpolicies/status, cdcsources/status, reprocessings/status]
   verbs: [patch]
 - apiGroups: [""]
   resources: [namespaces]

@@ -4,12 +4,15 @@ from kappa_crds.cdcsource import CDC_SOURCE
 from kappa_crds.kafkacluster import KAFKA_CLUSTER
 from kappa_crds.lagpolicy import LAG_POLICY
 from kappa_crds.pipeline import PIPELINE
+from kappa_crds.reprocessing import REPROCESSING
 from kappa_crds.resource import Kind
 from kappa_crds.savepoint import SAVEPOINT
 from kappa_crds.statestore import STATE_STORE
 from kappa_crds.topic import TOPIC
 
-KINDS: tuple[Kind, ...] = (KAFKA_CLUSTER, TOPIC, STATE_STORE, PIPELINE, SAVEPOINT, LAG_POLICY, CDC_SOURCE)
+KINDS: tuple[Kind, ...] = (
+    KAFKA_CLUSTER, TOPIC, STATE_STORE, PIPELINE, SAVEPOINT, LAG_POLICY, CDC_SOURCE, REPROCESSING,
+)  # fmt: skip
 
 
 def find_kind(name: str) -> Kind:

@@ -78,17 +78,35 @@ class SourceStatus(Status):
 
 
 class RunRole(StrEnum):
-    """What a run does for its pipeline. Each role has at most one run; further roles may follow."""
+    """What a run does for its pipeline. Each role has at most one run."""
 
     ACTIVE = "active"
     STANDBY = "standby"
+    SHADOW = "shadow"
+    SOAKING = "soaking"
+
+
+SIDE_ROLES = (RunRole.SHADOW, RunRole.SOAKING)
+"""Roles of a run beside the active one, with a checkpoint and outputs of its own."""
+
+
+class RunPlace(Status):
+    """What the checkpoint of a run was created with."""
+
+    restoration: Restoration | None = None
+    """The savepoint that it was created from."""
+    from_beginning: tuple[str, ...] = ()
+    """Sources that it reads from their first record, whatever startingOffsets is."""
+    shuffle_partitions: Annotated[int | None, Field(ge=1)] = None
+    """Partitions of the state."""
 
 
 class Run(Status):
     """One revision at work: which driver runs it, and in which checkpoint."""
 
     role: RunRole
-    """active: it processes the records, or did so last. standby: it takes over from the active run."""
+    """active: it processes the records, or did so last. standby: it takes over from the active run. shadow:
+    it computes the whole log again, for a Reprocessing. soaking: it was active before the cutover."""
     generation: Annotated[int, Field(ge=0)] = 0
     """Fencing token of its driver; recorded before the driver is created."""
     revision: str | None = None
@@ -105,6 +123,16 @@ class Run(Status):
     """When its queries started."""
     stopping_since: datetime | None = None
     """When the operator requested that the driver stop."""
+    outputs: Annotated[int, Field(ge=0)] = 0
+    """Version of its output topics: 0 for those of the spec, N for NAME.rN."""
+    reprocessing: str | None = None
+    """Name of the Reprocessing that it was started by, or soaks for."""
+    place: RunPlace | None = None
+    """What its checkpoint was created with; that of the active run is in the status itself."""
+    restarts: Restarts | None = None
+    """Failures and restarts of a shadow or soaking run."""
+    drops_outputs: bool = False
+    """Whether the topics of its version are deleted with the run."""
 
 
 class UpgradePhase(StrEnum):
@@ -119,11 +147,18 @@ class UpgradePhase(StrEnum):
     ROLLING_BACK = "RollingBack"
     ROLLED_BACK = "RolledBack"
     WITHDRAWN = "Withdrawn"
+    REPROCESSING = "Reprocessing"
+    SOAKING = "Soaking"
 
 
 AT_WORK = (UpgradePhase.DRY_RUN, UpgradePhase.SAVING, UpgradePhase.HANDING_OVER)
 """Phases in which the new revision does not run yet."""
-TAKEN_BACK = (UpgradePhase.REFUSED, UpgradePhase.ROLLING_BACK, UpgradePhase.ROLLED_BACK)
+TAKEN_BACK = (
+    UpgradePhase.REFUSED,
+    UpgradePhase.ROLLING_BACK,
+    UpgradePhase.ROLLED_BACK,
+    UpgradePhase.REPROCESSING,
+)
 """Phases in which the previous revision has to run."""
 
 NEEDS_SAVEPOINT = (UpgradePhase.SAVING, UpgradePhase.HANDING_OVER, UpgradePhase.WATCHING)
@@ -218,6 +253,15 @@ class KafkaUser(Status):
     """Whether it has no others."""
 
 
+class OutputTopic(Status):
+    """Where the active run writes what the spec writes to one topic."""
+
+    name: str
+    """Name of the topic in the spec."""
+    topic: str
+    """Topic in Kafka."""
+
+
 class PipelineStatus(ResourceStatus):
     """What the operator observed and did, and what it does next."""
 
@@ -279,6 +323,10 @@ class PipelineStatus(ResourceStatus):
     """Event-time watermark."""
     sources: tuple[SourceStatus, ...] = ()
     """The position in each source."""
+    outputs: Annotated[
+        tuple[OutputTopic, ...], Field(json_schema_extra={LIST_TYPE: "map", LIST_MAP_KEYS: ["name"]})
+    ] = ()
+    """The topics that the active run writes to: what readers follow."""
     kafka_users: Annotated[
         tuple[KafkaUser, ...], Field(json_schema_extra={LIST_TYPE: "map", LIST_MAP_KEYS: ["name"]})
     ] = ()
@@ -293,6 +341,11 @@ class PipelineStatus(ResourceStatus):
     def standby(self) -> Run | None:
         """Return the run that takes over from the active one."""
         return self.find_run(RunRole.STANDBY)
+
+    @property
+    def sides(self) -> tuple[Run, ...]:
+        """Return the runs beside the active one that have a checkpoint of their own."""
+        return tuple(run for run in self.runs if run.role in SIDE_ROLES)
 
     def find_run(self, role: RunRole) -> Run | None:
         """Return the run in a role."""

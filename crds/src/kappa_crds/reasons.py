@@ -17,6 +17,7 @@ FAILED = "Pipeline: why a driver failed"
 SAVEPOINT = "Savepoint"
 LAG = "LagPolicy"
 CDC = "CDCSource"
+REPROCESSING = "Reprocessing"
 
 
 class Reason(StrEnum):
@@ -124,6 +125,8 @@ class Reason(StrEnum):
     UPGRADE_SAVING = "UpgradeSaving", DOES, "A savepoint is taken before the change, because of `spec.upgrade.mode`; the active driver continues meanwhile."
     UPGRADE_NEW_CHECKPOINT = "UpgradeNewCheckpoint", DOES, "The changed spec does not continue from the existing state; the message names where it starts and what is written again. The previous checkpoint stays."
     UPGRADE_REFUSED = "UpgradeRefused", DOES, "The changed spec does not fit the state, or cannot start; the active driver continues. Follow the message, or revert the change."
+    UPGRADE_REPROCESSING = "UpgradeReprocessing", DOES, "The changed spec alters what is computed, so a Reprocessing computes the whole log with it beside the active driver; follow that resource, or revert the change."
+    SOAKING = "Soaking", DOES, "The changed spec has taken over, and the previous version keeps running beside it, ready to take over again; there is nothing to do."
     ROLLED_BACK = "RolledBack", DOES, "The changed spec ran and failed, so the previous revision has taken over again; correct the spec according to the message."
     DRIVER_STOPPED = "DriverStopped", DOES, "The driver ended after a stop request; there is nothing to do."
 
@@ -227,4 +230,17 @@ class Reason(StrEnum):
     PROOF_UNDECIDED = "ProofUndecided", CDC, "No difference was found, but not everything could be compared; the message has the cause."
     PROOF_FAILED = "ProofFailed", CDC, "The pod that compares tables with topics could not do so; the message has the cause. It is retried."
     SNAPSHOT_REQUESTED = "SnapshotRequested", CDC, "The position of the connector was forgotten because of `spec.snapshot.request`; it takes a new snapshot. There is nothing to do."
+
+    NOT_CONTROLLED = "NotControlled", REPROCESSING, "The Pipeline did not create this Reprocessing, so it has no effect. Delete it; to reprocess, change the Pipeline in mode Shadow."
+    SIDE_RUN_BLOCKED = "SideRunBlocked", REPROCESSING, "The driver of the new version, or a topic for it, cannot be created or does not start; the message has the cause. The active version continues, and it is retried."
+    LOG_INCOMPLETE = "LogIncomplete", REPROCESSING, "Records at the start of the log are missing, so the result would differ from one over the whole log; `status.gaps` has the offsets. Set `spec.acknowledgeMissing` to continue without them, or abort."
+    CATCHING_UP = "CatchingUp", REPROCESSING, "The new version computes the log; the message has the time that it needs. Wait."
+    COMPARING = "Comparing", REPROCESSING, "Both versions are brought to the same input, and their outputs are compared; wait."
+    WAITING_FOR_PERSON = "WaitingForPerson", REPROCESSING, "A gate of `spec.gates` is Manual; the message has the command that passes it."
+    OUTPUTS_DIFFER = "OutputsDiffer", REPROCESSING, "The outputs have more unexpected differences than `spec.comparison.maxUnexpected`; review them, then cut over by request, or abort."
+    CUTTING_OVER = "CuttingOver", REPROCESSING, "Both versions are brought to the same input, at which the new one takes over; wait."
+    ROLLING_BACK = "RollingBack", REPROCESSING, "The old version takes over again; wait."
+    REPROCESSED = "Reprocessed", REPROCESSING, "The new version is active and the old one has ended; there is nothing to do."
+    REPROCESSING_FAILED = "ReprocessingFailed", REPROCESSING, "The new version did not take over; the message has the cause, and the active version was not touched. Correct the spec of the Pipeline."
+    ABORTED = "Aborted", REPROCESSING, "The reprocessing ended before the cutover, by request or because the Pipeline changed; the active version was not touched."
     # fmt: on

@@ -36,6 +36,17 @@ class CaSecretRef(SecretRef):
     """Key of the Secret that holds the PEM certificates."""
 
 
+class OwnerReference(Status):
+    """An owner of a resource."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+
+
 class Metadata(Status):
     """The part of a resource's metadata that decisions need."""
 
@@ -51,6 +62,12 @@ class Metadata(Status):
     finalizers: tuple[str, ...] = ()
     labels: dict[str, str] = Field(default_factory=dict)
     annotations: dict[str, str] = Field(default_factory=dict)
+    owner_references: tuple[OwnerReference, ...] = ()
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """Return the owner that created the resource, and removes it with itself."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
 
 
 class ResourceStatus(Status):

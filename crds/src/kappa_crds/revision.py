@@ -86,6 +86,7 @@ class Revision(StoreAccess):
     `modules` are the texts of the Python modules that are not in the image, by file name.
     `from_beginning` are sources that the checkpoint was created with at their first record, as in `spec` here, for any spec of the pipeline.
     `content` is a hash of all but where the state is and what it is made of, and `spec.restart_nonce`.
+    `outputs` is the version of the topics that are written: 0 for those of the spec, N for `NAME.rN`. `topics` has their names.
     """
 
     namespace: str
@@ -105,6 +106,7 @@ class Revision(StoreAccess):
     restoration: Restoration | None = None
     from_beginning: tuple[str, ...] = ()
     content: str = ""
+    outputs: int = 0
 
     def to_manifest(self) -> dict[str, Any]:
         """Return what is not as the contract's defaults: a field that a later contract has besides changes no revision (ADR 29)."""

@@ -3,6 +3,7 @@
 from enum import StrEnum
 
 from kappa_crds.model import Model, PositiveDuration, Status
+from kappa_crds.reprocessing_policy import ReprocessingPolicy
 
 
 class UpgradeMode(StrEnum):
@@ -13,6 +14,7 @@ class UpgradeMode(StrEnum):
     STATELESS = "Stateless"
     REPROCESS = "Reprocess"
     AUTO = "Auto"
+    SHADOW = "Shadow"
 
 
 class Handover(StrEnum):
@@ -31,7 +33,9 @@ class Upgrade(Model):
     drops the state and starts at startingOffsets of the sources; it is never chosen automatically.
     Reprocess continues from the last batch if the state fits. Otherwise it starts with empty state,
     reads its sources from their first available record, regardless of startingOffsets, and writes its
-    output again. Auto does the same, and emits a warning when it starts with empty state."""
+    output again. Auto does the same, and emits a warning when it starts with empty state. Shadow computes
+    the whole log again beside the active version, in a Reprocessing, where the change alters what is
+    computed or does not fit the state; other changes are made as with LastState."""
     handover: Handover = Handover.WARM
     """Warm starts the new driver beside the old one, which needs room for both, and falls back to Cold where
     no node takes it. Cold starts the new one when the old one has ended."""
@@ -39,6 +43,8 @@ class Upgrade(Model):
     """How long a new revision has to show that it works: batches follow each other, or nothing is left to be
     read, and the lag is not above what it was. If it fails before or does not, the one before it takes over
     again."""
+    reprocessing: ReprocessingPolicy = ReprocessingPolicy()
+    """How a Reprocessing proceeds that a change in mode Shadow creates."""
 
 
 class VerdictKind(StrEnum):

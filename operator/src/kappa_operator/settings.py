@@ -97,6 +97,7 @@ class Settings:
     limit_savepoints: int = 1000
     limit_lag_policies: int = 200
     limit_cdc_sources: int = 100
+    limit_reprocessings: int = 500
     """What a namespace may have; the executors are the sum over its pipelines."""
     limit_partitions: int = 1000
     """Partitions that one Topic may request."""

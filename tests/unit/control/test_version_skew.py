@@ -76,6 +76,13 @@ async def run_source() -> tuple[Operator, Key]:
     return shop.operator, SOURCE
 
 
+async def reprocess() -> tuple[Operator, Key]:
+    operator, key = await run_pipeline(), Key("Reprocessing", "shop", "delays-1")
+    operator[0].cluster.put(build_resource("Reprocessing", key.name, pipelineRef="delays"))
+    await operator[0].reconcile(key)
+    return operator[0], key
+
+
 SCENES: Mapping[str, Callable[[], Awaitable[tuple[Operator, Key]]]] = {
     "KafkaCluster": check_cluster,
     "Topic": check_topic,
@@ -84,6 +91,7 @@ SCENES: Mapping[str, Callable[[], Awaitable[tuple[Operator, Key]]]] = {
     "Savepoint": take_savepoint,
     "LagPolicy": evaluate_policy,
     "CDCSource": run_source,
+    "Reprocessing": reprocess,
 }
 UNKNOWN = st.recursive(
     st.booleans() | st.integers(-1000, 1000) | st.text("abc é\n", max_size=8),
@@ -152,7 +160,7 @@ def test_a_status_that_cannot_be_read_is_never_replaced(kind: str, broken: str) 
     [
         ("Pipeline", ("upgrade", "phase"), "Shadowing"),
         ("Pipeline", ("upgrade", "handover"), "BlueGreen"),
-        ("Pipeline", ("runs", 0, "role"), "shadow"),
+        ("Pipeline", ("runs", 0, "role"), "canary"),
         ("Pipeline", ("restarts", "crashes"), "many"),
         ("Savepoint", ("work",), {"task": "Rewrite", "name": "w", "since": "2026-01-01T00:00:00Z"}),
         (
@@ -162,6 +170,7 @@ def test_a_status_that_cannot_be_read_is_never_replaced(kind: str, broken: str) 
         ),
         ("StateStore", ("measurement",), "soon"),
         ("CDCSource", ("work", "state"), "Halfway"),
+        ("Reprocessing", ("phase",), "Resting"),
     ],
 )
 def test_a_step_that_this_version_does_not_know_stops_everything_but_the_report(

@@ -88,6 +88,8 @@ def values(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     if schema["type"] == "array":
         least = schema.get("minItems", 0)
         return st.lists(values(schema["items"]), min_size=least, max_size=least + 2)
+    if schema["type"] == "number":
+        return st.floats(schema.get("minimum", -1e9), schema.get("maximum", 1e9))
     if schema["type"] == "integer":
         return st.integers(schema.get("minimum", -(2**63)), schema.get("maximum", 2**63 - 1))
     if schema["type"] == "boolean":

@@ -63,6 +63,7 @@ CHANGES: dict[str, Any] = {
     "restoration": Restoration(location="file:///savepoints", savepoint="one"),
     "from_beginning": ("flights",),
     "content": "0123456789",
+    "outputs": 1,
 }
 
 

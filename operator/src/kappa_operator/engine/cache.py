@@ -21,7 +21,7 @@ from kappa_operator.engine.limits import LIMITED, OBJECT_BYTES, Excess, GetLimit
 
 _METADATA = (
     "name", "namespace", "uid", "generation", "resourceVersion", "creationTimestamp", "deletionTimestamp",
-    "finalizers", "labels", "annotations",
+    "finalizers", "labels", "annotations", "ownerReferences",
 )  # fmt: skip
 IndexKey = TypeVar("IndexKey")
 _REMEMBERED_DELETIONS = 1000

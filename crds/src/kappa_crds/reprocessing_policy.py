@@ -1,0 +1,62 @@
+"""How a reprocessing proceeds: in the spec of a Pipeline for those that it creates, and in the spec of each."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from kappa_crds.model import UNIQUE, ColumnName, Duration, Model, PositiveDuration
+
+
+class Gate(StrEnum):
+    """Who passes a gate."""
+
+    AUTOMATIC = "Automatic"
+    MANUAL = "Manual"
+
+
+class Gates(Model):
+    """Which steps follow automatically, and which wait for a request of a person."""
+
+    compare: Gate = Gate.AUTOMATIC
+    """The comparison, once the new version has caught up."""
+    cut: Gate = Gate.MANUAL
+    """The cutover, after the comparison. Automatic needs a comparison without too many unexpected differences."""
+    finish: Gate = Gate.AUTOMATIC
+    """The end of the soak time, after which the old version is gone."""
+
+
+class Comparison(Model):
+    """How the outputs of both versions are compared."""
+
+    ignored_columns: Annotated[tuple[ColumnName, ...], Field(max_length=64), UNIQUE] = ()
+    """Columns that may differ."""
+    tolerance: Annotated[float, Field(ge=0)] = 0.0
+    """Numbers are equal up to this difference."""
+    expected_change: Annotated[str | None, Field(min_length=1, max_length=2048)] = None
+    """A condition in SQL over the columns of both versions; rows that it holds for are expected to differ."""
+    max_unexpected: Annotated[int, Field(ge=0)] = 0
+    """Differences besides those; with more, the cutover waits for a person."""
+
+
+class OutputsPolicy(StrEnum):
+    """What happens to the topics of a version that is not active any more."""
+
+    KEEP = "Keep"
+    DELETE = "Delete"
+
+
+class ReprocessingPolicy(Model):
+    """How a reprocessing proceeds."""
+
+    gates: Gates = Gates()
+    """Which steps wait for a person."""
+    comparison: Comparison = Comparison()
+    """How the outputs are compared."""
+    soak: Duration = "1h"
+    """How long the old version keeps running after the cutover, ready to take over again."""
+    outputs: OutputsPolicy = OutputsPolicy.KEEP
+    """What happens to the topics of the version that is not active in the end: Keep, or Delete with all their
+    records. Topics that the spec names are never deleted."""
+    deadline: PositiveDuration = "7d"
+    """How long it may take until the cutover; later it fails, and the active version stays."""

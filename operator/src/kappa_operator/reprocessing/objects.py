@@ -1,0 +1,40 @@
+"""The Reprocessing of a change, as its Pipeline creates it."""
+
+from kappa_crds import API_VERSION
+from kappa_crds.reprocessing import ReprocessingSpec, ReprocessingStatus
+from kappa_crds.resource import Resource
+from kappa_operator.engine.actions import Manifest
+from kappa_operator.engine.restricted import build_owner
+from kappa_operator.pipeline.objects import PipelineResource, build_labels
+
+ReprocessingResource = Resource[ReprocessingSpec, ReprocessingStatus]
+
+
+def name_reprocessing(pipeline: str, intent: str) -> str:
+    """Return the name of the Reprocessing of a change: one change has one."""
+    return f"{pipeline}-{intent}"
+
+
+def build_reprocessing(resource: PipelineResource, intent: str) -> Manifest:
+    """Return the Reprocessing of a change, controlled by its Pipeline, with the policy of spec.upgrade.reprocessing."""
+    metadata, policy = resource.metadata, resource.spec.upgrade.reprocessing
+    spec = ReprocessingSpec(
+        pipeline_ref=metadata.name, **{name: getattr(policy, name) for name in type(policy).model_fields}
+    )
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Reprocessing",
+        "metadata": {
+            "name": name_reprocessing(metadata.name, intent),
+            "namespace": metadata.namespace,
+            "labels": build_labels(metadata.name),
+            "ownerReferences": [build_owner(resource)],
+        },
+        "spec": spec.to_manifest(),
+    }
+
+
+def is_controlled_by(reprocessing: ReprocessingResource, pipeline: PipelineResource) -> bool:
+    """Return whether this Pipeline created the Reprocessing: one of a deleted Pipeline of the same name is not."""
+    owner = reprocessing.metadata.controller
+    return owner is not None and owner.kind == "Pipeline" and owner.uid == pipeline.metadata.uid
