@@ -18,7 +18,17 @@ from fakes.kafka import FakeBroker, FakeKafka
 from fakes.permissions import PermittedCluster
 from fakes.samples import FakeSamples
 from kappa_crds import API_VERSION
-from kappa_crds.progress import DriverExit, Progress, SavepointProgress
+from kappa_crds.progress import (
+    DriverExit,
+    DriverRole,
+    Hold,
+    HoldPhase,
+    InputVector,
+    Progress,
+    SavepointProgress,
+    TopicOffsets,
+    find_common_cut,
+)
 from kappa_operator.consent import CONNECT, DATABASE, KAFKA, PREFIX, REGISTRY, S3, WEBHOOK
 from kappa_operator.engine.actions import CallWebhook
 from kappa_operator.engine.cache import ResourceCache
@@ -58,6 +68,8 @@ class FakeDrivers(HttpDrivers):
 
     `elsewhere` are those in other stores, by location and name.
 
+    `outputs_at` has, by host, the ends of the output topics that a driver reports after it has advanced.
+
     Each attempt to take one fails with `unsaved`, where that is there; with `slow` none comes to its end.
     """
 
@@ -69,6 +81,7 @@ class FakeDrivers(HttpDrivers):
     elsewhere: set[tuple[str, str]] = field(default_factory=set)
     unsaved: DriverExit | None = None
     slow: bool = False
+    outputs_at: dict[str, TopicOffsets] = field(default_factory=dict)
 
     async def fetch_progress(self, address: str, access: ControlAccess, *, namespace: str = "") -> Progress:
         """Return the progress; raise DriverUnreachable where there is none."""
@@ -87,6 +100,41 @@ class FakeDrivers(HttpDrivers):
         if address not in self.progress:
             raise DriverUnreachable(f"{address} does not answer")
         self.activated.append(address)
+
+    async def hold(self, address: str, access: ControlAccess, seconds: float) -> None:
+        """Hold at once, where its queries are; one that holds holds longer."""
+        progress = self._find(address)
+        until = (progress.reported_at or progress.started_at) + timedelta(seconds=seconds)
+        held = progress.hold or Hold(phase=HoldPhase.HOLDING, until=until, position=find_position(progress))
+        self._replace(address, hold=held.replace(until=until))
+
+    async def advance(self, address: str, access: ControlAccess, target: InputVector) -> None:
+        """Be there at once, with the ends that `outputs_at` has; refuse a target that is behind."""
+        held = self._find(address).hold
+        if held is None:
+            raise DriverUnreachable(f"{address} does not hold")
+        if find_common_cut((held.position, target)) != target:
+            self._replace(address, hold=held.replace(target=target, refusal="the target is behind"))
+            return
+        ends = self.outputs_at.get(_find_host(address), {})
+        self._replace(address, hold=held.replace(target=target, refusal="", position=target, outputs=ends))
+
+    async def resume(self, address: str, access: ControlAccess) -> None:
+        """Hold no more."""
+        self._replace(address, hold=None)
+
+    async def set_role(self, address: str, access: ControlAccess, role: DriverRole) -> None:
+        """Have the role from now on."""
+        self._replace(address, role=role)
+
+    def _find(self, address: str) -> Progress:
+        address = _find_host(address)
+        if address not in self.progress:
+            raise DriverUnreachable(f"{address} does not answer")
+        return self.progress[address]
+
+    def _replace(self, address: str, **fields: Any) -> None:
+        self.progress[_find_host(address)] = self._find(address).replace(**fields)
 
     async def take_savepoint(self, address: str, access: ControlAccess, name: str, location: str) -> None:
         """Note who was asked for what; it is taken at once, and only once."""
@@ -145,6 +193,12 @@ class FakeWebhooks(HttpWebhooks):
 def _find_host(address: str) -> str:
     """Return the address of a pod from the URL of its control port."""
     return urlsplit(address).hostname or address
+
+
+def find_position(progress: Progress) -> InputVector:
+    """Return the point up to which the queries of a driver have read."""
+    sources = [source for query in progress.queries for source in query.sources]
+    return find_common_cut(InputVector(offsets=source.end_offsets) for source in sources)
 
 
 def report_taken(name: str, location: str, at: datetime) -> SavepointProgress:

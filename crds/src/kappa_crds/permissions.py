@@ -46,12 +46,13 @@ class Permission:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The pipeline that needs permissions: its spec, the name in Kafka of each topic in it, its consumer group, and its uid."""
+    """The pipeline that needs permissions: its spec, the name in Kafka of each topic in it, its consumer group, its uid, the version of its outputs."""
 
     spec: PipelineSpec
     topics: Mapping[str, str]
     group: str
     uid: str
+    outputs: int = 0
 
     def find(self, topic: str) -> str:
         """Return the name in Kafka of a topic in the spec."""
@@ -63,9 +64,13 @@ def name_consumer_group(namespace: str, pipeline: str) -> str:
     return f"kappa.{namespace}.{pipeline}"
 
 
-def name_sink_group(group: str, uid: str, sink: str) -> str:
-    """Return the group of a sink's commit markers, with which its transactional ids begin, followed by a dot."""
-    return f"{group}.{uid}.{sink}"
+def name_sink_group(group: str, uid: str, sink: str, outputs: int = 0) -> str:
+    """Return the group of a sink's commit markers, with which its transactional ids begin, followed by a dot.
+
+    Two runs of a pipeline that write different versions of its outputs do not fence each other. No name of a sink has a dot.
+    """
+    version = f".r{outputs}" if outputs else ""
+    return f"{group}.{uid}.{sink}{version}"
 
 
 def list_permissions(subject: Subject) -> list[Permission]:
@@ -98,7 +103,7 @@ def _is_exact(sink: Sink) -> bool:
 
 def _write_exactly(subject: Subject, sink: Sink) -> Iterator[Permission]:
     role = f"sink {sink.name!r}, delivery ExactlyOnce"
-    group = name_sink_group(subject.group, subject.uid, sink.name)
+    group = name_sink_group(subject.group, subject.uid, sink.name, subject.outputs)
     yield Permission(KafkaResource.TOPIC, subject.find(sink.target.topic), Operation.READ, role=role)
     yield Permission(KafkaResource.GROUP, group, Operation.READ, role=role)
     yield Permission(KafkaResource.TRANSACTIONAL_ID, f"{group}.", Operation.WRITE, is_prefix=True, role=role)

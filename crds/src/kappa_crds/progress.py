@@ -3,6 +3,7 @@
 The driver serves it as JSON at `GET /progress` and writes a `DriverExit` to the container's termination message.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, TypeVar
@@ -31,6 +32,22 @@ class DriverState(StrEnum):
     def _missing_(cls, value: object) -> "DriverState | None":
         """Return the state that a driver of release 0.1 reports in its own word."""
         return cls.DRY_RUN if value == "Rehearsing" else None
+
+
+class DriverRole(StrEnum):
+    """What a driver does for its pipeline. Only an active one commits offsets to the pipeline's consumer group."""
+
+    ACTIVE = "active"
+    SHADOW = "shadow"
+    SOAKING = "soaking"
+
+
+class HoldPhase(StrEnum):
+    """How far a hold is. A driver that holds is still Running: it reads no further, and answers as before."""
+
+    ENDING = "Ending"
+    HOLDING = "Holding"
+    ADVANCING = "Advancing"
 
 
 TopicOffsets = dict[str, dict[int, int]]
@@ -175,6 +192,49 @@ class Recovery(Report):
     records: int = 0
 
 
+class InputVector(Report):
+    """A point in the input of a pipeline, which needs no names of a spec: the next offset of each partition that is read.
+
+    `idle` has, by the name of a source, the time up to which the source counts as idle, in milliseconds since the epoch.
+    """
+
+    offsets: TopicOffsets = Field(default_factory=dict)
+    idle: dict[str, int] = Field(default_factory=dict)
+
+
+def find_common_cut(positions: Iterable[InputVector]) -> InputVector:
+    """Return the first point that each driver can reach from its position: the highest offset of each partition."""
+    offsets: TopicOffsets = {}
+    idle: dict[str, int] = {}
+    for position in positions:
+        for topic, parts in position.offsets.items():
+            highest = offsets.setdefault(topic, {})
+            highest.update({part: max(at, highest.get(part, 0)) for part, at in parts.items()})
+        idle.update({source: max(at, idle.get(source, 0)) for source, at in position.idle.items()})
+    return InputVector(offsets=offsets, idle=idle)
+
+
+class Hold(Report):
+    """A driver whose queries read no further than a point, until it is told to continue, or until `until` by its clock.
+
+    `position` is that point; where queries differ, the highest offset of each partition. It is right from the phase Holding on, also if
+    batches without records still follow. `target` is the last point that it was to advance to. If it was not possible, `refusal` is why,
+    and the driver holds where it was. Otherwise, in the phase Holding, all queries have committed exactly `target` and have no batch left to run, and
+    `outputs` are the ends of the topics of the sinks there: the offset after the last committed record or marker of each partition.
+    """
+
+    phase: HoldPhase
+    until: datetime
+    position: InputVector = InputVector()
+    target: InputVector | None = None
+    outputs: TopicOffsets = Field(default_factory=dict)
+    refusal: str = ""
+
+    def has_reached(self, target: InputVector) -> bool:
+        """Return whether the driver holds at this target, and `outputs` are the ends there."""
+        return self.phase is HoldPhase.HOLDING and self.target == target and not self.refusal
+
+
 class Progress(Report):
     """All that a driver reports, by its own clock. A standby driver has a `verdict`, and no queries yet."""
 
@@ -195,6 +255,8 @@ class Progress(Report):
     comparisons: Few[ComparisonProgress] = ()
     verdict: UpgradeVerdict | None = None
     recovery: Recovery | None = None
+    role: DriverRole = DriverRole.ACTIVE
+    hold: Hold | None = None
 
     @property
     def lag(self) -> int:

@@ -36,6 +36,8 @@ DRIVER_PORT = 7078
 BLOCK_MANAGER_PORT = 7079
 GENERATION_VARIABLE = "KAPPA_GENERATION"
 STANDBY_VARIABLE = "KAPPA_STANDBY"
+ROLE_VARIABLE = "KAPPA_ROLE"
+"""The role in which a driver starts (`DriverRole`); active without it."""
 PYTHON_VARIABLE = "KAPPA_ALLOW_PYTHON_VIEWS"
 STANDBY_ANNOTATION = "kappa-platform.io/standby"
 GENERATION_ANNOTATION = "kappa-platform.io/generation"
@@ -145,4 +147,4 @@ class Revision(StoreAccess):
     @property
     def permissions(self) -> list[Permission]:
         """Return what the pipeline needs in a Kafka with ACLs."""
-        return list_permissions(Subject(self.spec, self.topics, self.consumer_group, self.uid))
+        return list_permissions(Subject(self.spec, self.topics, self.consumer_group, self.uid, self.outputs))

@@ -20,6 +20,7 @@ KappaError
 ├── NotAllowed                 the installation does not allow what a spec chooses
 ├── NameTaken                  an object of the expected name belongs to another owner
 ├── DriverUnreachable          a driver did not respond at its control port
+│   └── DriverRefused          400, 404, 405: its runtime will never do this
 ├── ConnectFailure             Kafka Connect refused or did not respond
 │   ├── ConnectUnreachable     no answer, 5xx, or an answer beyond a limit
 │   ├── ConnectBusy            409: its workers distribute connectors just now, or the connector exists already
@@ -164,6 +165,12 @@ class DriverUnreachable(KappaError):
     """A driver did not respond its control port."""
 
     reason = Reason.DRIVER_UNRESPONSIVE
+
+
+class DriverRefused(DriverUnreachable):
+    """A driver will never do this as it is: its runtime is older than the operator, or its pipeline has no batches."""
+
+    retryable = False
 
 
 class ConnectFailure(KappaError):

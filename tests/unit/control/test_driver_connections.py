@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 import aiohttp
 import pytest
 
+from kappa_crds.progress import DriverRole, InputVector
 from kappa_operator.certificates.issue import create_self_signed
 from kappa_operator.errors import DriverUnreachable
 from kappa_operator.pipeline import drivers
@@ -111,3 +112,50 @@ async def test_a_server_with_another_certificate_gets_no_token(known: bool) -> N
         with pytest.raises(DriverUnreachable, match="does not serve the certificate"):
             await client.stop(address, access, 1.0)
     assert driver.requests == []
+
+
+class Steered:
+    """A driver that answers each request with a status, and notes it."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+        self.requests: list[tuple[str, bytes]] = []
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        length = next((line for line in head.splitlines() if line.lower().startswith("content-length")), ":0")
+        body = await reader.readexactly(int(length.partition(":")[2]))
+        self.requests.append((head.splitlines()[0].removesuffix(" HTTP/1.1"), body))
+        writer.write(b"HTTP/1.1 %d X\r\nContent-Length: 2\r\n\r\n{}" % self.status)
+        writer.close()
+
+
+async def steer(client: HttpDrivers, at: str) -> None:
+    await client.hold(at, ACCESS, 60.4)
+    await client.advance(at, ACCESS, CUT)
+    await client.resume(at, ACCESS)
+    await client.set_role(at, ACCESS, DriverRole.SHADOW)
+
+
+CUT = InputVector(offsets={"flights": {0: 5, 1: 7}}, idle={"flights": 9})
+
+
+async def test_a_driver_gets_the_cut_that_it_has_to_reach() -> None:
+    driver = Steered(202)
+    server = await asyncio.start_server(driver, "127.0.0.1", 0)
+    async with open_session() as session, server:
+        await steer(HttpDrivers(session), f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    paths = [path for path, _ in driver.requests]
+    assert paths == ["POST /hold?seconds=60", "POST /advance", "POST /continue", "POST /role?role=shadow"]
+    assert InputVector.model_validate_json(driver.requests[1][1]) == CUT
+
+
+@pytest.mark.parametrize(("status", "retryable"), [(404, False), (400, False), (409, True), (503, True)])
+async def test_a_driver_that_cannot_hold_is_not_asked_again_and_one_that_does_not_hold_is(
+    status: int, retryable: bool
+) -> None:
+    server = await asyncio.start_server(Steered(status), "127.0.0.1", 0)
+    async with open_session() as session, server:
+        with pytest.raises(DriverUnreachable, match=str(status)) as failed:
+            await steer(HttpDrivers(session), f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    assert failed.value.retryable is retryable

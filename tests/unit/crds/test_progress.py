@@ -5,7 +5,17 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import ValidationError
 
-from kappa_crds.progress import DriverExit, DriverState, Progress, QueryProgress, SourceProgress
+from kappa_crds.progress import (
+    DriverExit,
+    DriverState,
+    Hold,
+    HoldPhase,
+    InputVector,
+    Progress,
+    QueryProgress,
+    SourceProgress,
+    find_common_cut,
+)
 from kappa_crds.reasons import Reason
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -95,3 +105,39 @@ def test_a_driver_of_release_0_1_in_its_dry_run_is_understood() -> None:
     assert Progress.model_validate(report).state is DriverState.DRY_RUN
     with pytest.raises(ValidationError):
         Progress.model_validate(report | {"state": "Dreaming"})
+
+
+def at(idle: dict[str, int] | None = None, **offsets: dict[int, int]) -> InputVector:
+    return InputVector(offsets=offsets, idle=idle or {})
+
+
+@pytest.mark.parametrize(
+    ("says", "positions", "cut"),
+    [
+        ("no driver, no cut", [], at()),
+        ("one driver is at its own", [at(flights={0: 5})], at(flights={0: 5})),
+        ("each partition has its highest", [at(a={0: 5, 1: 2}), at(a={0: 3, 1: 9})], at(a={0: 5, 1: 9})),
+        ("a partition that only one has found", [at(a={0: 5}), at(a={0: 5, 1: 0})], at(a={0: 5, 1: 0})),
+        ("a topic that only one reads", [at(a={0: 5}), at(b={0: 7})], at(a={0: 5}, b={0: 7})),
+        ("the latest idle time", [at({"x": 10, "y": 4}), at({"x": 9})], at({"x": 10, "y": 4})),
+    ],
+)
+def test_the_common_cut(says: str, positions: list[InputVector], cut: InputVector) -> None:
+    assert find_common_cut(positions) == cut, says
+    assert find_common_cut((*positions, cut)) == cut, says
+
+
+def test_a_hold_has_reached_a_target_that_it_was_given_and_not_refused() -> None:
+    cut = at(flights={0: 5})
+    held = Hold(phase=HoldPhase.HOLDING, until=NOW, position=cut, target=cut)
+    assert held.has_reached(Hold.model_validate_json(held.model_dump_json(by_alias=True)).target or at())
+    assert not held.replace(target=None).has_reached(cut)
+    assert not held.replace(phase=HoldPhase.ADVANCING).has_reached(cut)
+    assert not held.replace(refusal="the log ends before").has_reached(cut)
+    assert not held.has_reached(at(flights={0: 6}))
+
+
+def test_a_report_of_an_earlier_release_has_no_hold_and_is_of_an_active_driver() -> None:
+    known = progress().model_dump(mode="json", by_alias=True, exclude_none=True)
+    known.pop("role")
+    assert (Progress.model_validate(known).role, Progress.model_validate(known).hold) == ("active", None)

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from pydantic import Field, ValidationError
 
+from kappa_crds.permissions import KafkaResource, name_sink_group
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.pod_template import PodTemplate
 from kappa_crds.revision import KafkaConnection, RegistrySecrets, Revision, Tuning
@@ -162,3 +163,22 @@ def test_a_revision_names_its_config_map_and_its_consumer_group() -> None:
     assert build().name == f"delays-{build().content_hash}"
     assert build().consumer_group == "kappa.flights.delays"
     assert len(build(pipeline="p" * 40).name) <= 63
+
+
+def test_runs_with_other_outputs_have_no_transactional_id_in_common_and_permissions_for_their_own() -> None:
+    sinks = [{**SPEC["sinks"][0], "name": name} for name in ("out", "out_r1")]
+    for sink in sinks:
+        sink["kafka"] = {**sink["kafka"], "key": ["carrier"], "delivery": "ExactlyOnce"}
+    spec = PipelineSpec.model_validate({**SPEC, "sinks": sinks})
+    granted = []
+    for outputs in (0, 1, 12):
+        revision = build(spec=spec, outputs=outputs)
+        groups = {
+            name_sink_group(revision.consumer_group, revision.uid, sink, outputs)
+            for sink in ("out", "out_r1")
+        }
+        allowed = {(each.kind, each.name) for each in revision.permissions}
+        assert {(KafkaResource.GROUP, group) for group in groups} <= allowed
+        assert {(KafkaResource.TRANSACTIONAL_ID, f"{group}.") for group in groups} <= allowed
+        granted.append({f"{group}.{writer}" for group in groups for writer in range(20)})
+    assert len(set.union(*granted)) == sum(map(len, granted)) == 3 * 2 * 20

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
+from kappa_crds.progress import DriverRole, InputVector
 from kappa_crds.resource import ResourceStatus
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.kafka.model import Acl, KafkaAccess, Producer
@@ -266,6 +267,45 @@ class TakeSavepoint:
 
 
 @dataclass(frozen=True, slots=True)
+class HoldDriver:
+    """Have a driver read no further after the batch in flight, for so many seconds at most. A repeated request prolongs the hold."""
+
+    pod: ObjectRef
+    address: str
+    token: ObjectRef
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class AdvanceDriver:
+    """Have a driver that holds read exactly up to this point of its input, and hold there. A repeated request is fine."""
+
+    pod: ObjectRef
+    address: str
+    token: ObjectRef
+    target: InputVector
+
+
+@dataclass(frozen=True, slots=True)
+class ContinueDriver:
+    """End the hold of a driver; one that does not hold is fine."""
+
+    pod: ObjectRef
+    address: str
+    token: ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class SetDriverRole:
+    """Give a driver its role from now on. A repeated request is fine."""
+
+    pod: ObjectRef
+    address: str
+    token: ObjectRef
+    role: DriverRole
+
+
+@dataclass(frozen=True, slots=True)
 class KeepCredentials:
     """Copy a log-in to a database into the Secret of the workers of Kafka Connect, below the name of the source, and create that Secret.
 
@@ -356,7 +396,8 @@ ConnectorAction = (
     CreateConnector | ChangeConnector | SetConnectorState | RestartConnector | ForgetOffsets | DeleteConnector
 )
 ConnectAction = KeepCredentials | DropCredentials | ConnectorAction
-DriverAction = StopDriver | ActivateDriver | TakeSavepoint
+HoldAction = HoldDriver | AdvanceDriver | ContinueDriver | SetDriverRole
+DriverAction = StopDriver | ActivateDriver | TakeSavepoint | HoldAction
 UserAction = GrantPermissions | RevokePermissions | DeleteUser
 KafkaAction = CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic | SetQuota | UserAction
 Action = (
@@ -412,6 +453,8 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return f"have {pod} take over"
         case TakeSavepoint(pod, _, _, name, location):
             return f"ask {pod} for the savepoint {name} below {location}"
+        case HoldDriver() | AdvanceDriver() | ContinueDriver() | SetDriverRole():
+            return _describe_hold_action(action)
         case CreateTopic() | GrowPartitions() | AlterConfigs() | DeleteTopic():
             return _describe_topic_action(action)
         case CallWebhook(_, _, name, attempt):
@@ -432,6 +475,21 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             | DeleteConnector()
         ):
             return _describe_connect_action(action)
+        case _:
+            assert_never(action)
+
+
+def _describe_hold_action(action: HoldAction) -> str:
+    match action:
+        case HoldDriver(pod, _, _, seconds):
+            return f"have {pod} hold at the end of its batch, for {seconds:.0f} s at most"
+        case AdvanceDriver(pod, _, _, target):
+            count = sum(len(parts) for parts in target.offsets.values())
+            return f"have {pod} advance to the offsets of the cut in {count} partitions"
+        case ContinueDriver(pod, _, _):
+            return f"have {pod} continue"
+        case SetDriverRole(pod, _, _, role):
+            return f"give {pod} the role {role}"
         case _:
             assert_never(action)
 

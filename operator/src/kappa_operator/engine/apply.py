@@ -119,7 +119,15 @@ async def _apply(context: OperatorContext, resource: AnyResource, action: act.Ac
             _take_slot(context, Key.of(resource))
         case act.Disconnect() | act.Reconnect():
             _change_client(context, action)
-        case act.StopDriver() | act.ActivateDriver() | act.TakeSavepoint():
+        case (
+            act.StopDriver()
+            | act.ActivateDriver()
+            | act.TakeSavepoint()
+            | act.HoldDriver()
+            | act.AdvanceDriver()
+            | act.ContinueDriver()
+            | act.SetDriverRole()
+        ):
             await _call_driver(context, action, await read_control(context, action.token))
         case (
             act.KeepCredentials()
@@ -224,6 +232,14 @@ async def _call_driver(context: OperatorContext, action: act.DriverAction, acces
             await context.drivers.activate(address, access)
         case act.TakeSavepoint(_, address, _, name, location):
             await context.drivers.take_savepoint(address, access, name, location)
+        case act.HoldDriver(_, address, _, seconds):
+            await context.drivers.hold(address, access, seconds)
+        case act.AdvanceDriver(_, address, _, target):
+            await context.drivers.advance(address, access, target)
+        case act.ContinueDriver(_, address, _):
+            await context.drivers.resume(address, access)
+        case act.SetDriverRole(_, address, _, role):
+            await context.drivers.set_role(address, access, role)
         case _:
             assert_never(action)
 

@@ -16,7 +16,7 @@ import aiohttp
 import structlog
 from pydantic import ValidationError
 
-from kappa_crds.progress import Progress
+from kappa_crds.progress import DriverRole, InputVector, Progress
 from kappa_operator.answers import (
     SMALL,
     AnswerBudget,
@@ -25,7 +25,7 @@ from kappa_operator.answers import (
     open_plain_session,
     read_body,
 )
-from kappa_operator.errors import DriverUnreachable
+from kappa_operator.errors import DriverRefused, DriverUnreachable
 from kappa_operator.fair import FairSlots, Turns
 
 log = structlog.get_logger(__name__)
@@ -35,6 +35,8 @@ _NO_CHECK_TIME = 0x200000
 """X509_V_FLAG_NO_CHECK_TIME of OpenSSL."""
 LARGEST_REPORT = 2**20
 """Bytes of a report: 50 sources of queries with 300 partitions each."""
+_REFUSED = (400, 404, 405)
+"""A repeated request gets the same answer: the runtime in the pipeline's image is older, or cannot do it for this pipeline."""
 _SLOTS = 512
 """Requests for reports at the same time. Each has a connection, for which asyncio reserves 256 KiB with TLS: 128 MiB at most."""
 
@@ -87,6 +89,23 @@ class HttpDrivers:
             "POST", address, f"/savepoints/{name}?location={quote(location, safe='')}", access
         )
 
+    async def hold(self, address: str, access: ControlAccess, seconds: float) -> None:
+        """Request that the driver read no further after its batch, for so many seconds; repeated, it prolongs the hold."""
+        await self._request("POST", address, f"/hold?seconds={seconds:.0f}", access, refused=_REFUSED)
+
+    async def advance(self, address: str, access: ControlAccess, target: InputVector) -> None:
+        """Request that a driver that holds read up to this point; idempotent. Its report has a refusal."""
+        body = target.model_dump_json(by_alias=True)
+        await self._request("POST", address, "/advance", access, body=body, refused=_REFUSED)
+
+    async def resume(self, address: str, access: ControlAccess) -> None:
+        """End the driver's hold; idempotent."""
+        await self._request("POST", address, "/continue", access, refused=_REFUSED)
+
+    async def set_role(self, address: str, access: ControlAccess, role: DriverRole) -> None:
+        """Give the driver its role; idempotent."""
+        await self._request("POST", address, f"/role?role={role.value}", access, refused=_REFUSED)
+
     async def _request(
         self,
         method: str,
@@ -96,17 +115,23 @@ class HttpDrivers:
         *,
         namespace: str = "",
         most: int = SMALL,
+        body: str | None = None,
+        refused: tuple[int, ...] = (),
     ) -> bytes:
         """Send a request to a driver that serves a certificate of its pipeline; the token is sent to no other server."""
         url = f"{address}{path}"
         headers = {"Authorization": f"Bearer {access.token}"}
         trust = _build_trust(access.certificates) if address.startswith("https:") else True
         try:
-            with self._budget.hold(namespace, most) as body:
+            with self._budget.hold(namespace, most) as held_body:
                 async with self._session.request(
-                    method, url, headers=headers, allow_redirects=False, ssl=trust
+                    method, url, headers=headers, data=body, allow_redirects=False, ssl=trust
                 ) as response:
-                    held = await read_body(response, body)
+                    held = await read_body(response, held_body)
+                    if response.status in refused:
+                        raise DriverRefused(
+                            f"{method} {url} failed with status {response.status}: the runtime of the driver cannot do this"
+                        )
                     if response.status >= 300:
                         raise DriverUnreachable(f"{method} {url} failed with status {response.status}")
                     check_json(held)

@@ -61,7 +61,7 @@ def build_publishers(
             found[sink.name] = Publisher(
                 sink=sink.name,
                 topic=topic,
-                group=name_sink_group(revision.consumer_group, revision.uid, sink.name),
+                group=name_sink_group(revision.consumer_group, revision.uid, sink.name, revision.outputs),
                 generation=generation,
                 checkpoint=revision.checkpoint.rstrip("/").rsplit("/", 1)[-1],
                 writers=count_writers(sink, revision.tuning.shuffle_partitions, partitions.get(topic, 1)),
