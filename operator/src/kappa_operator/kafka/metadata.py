@@ -92,6 +92,10 @@ async def find_topics(connection: Connection, names: Iterable[str]) -> dict[str,
 
 
 def _parse(error: int, identity: bytes, rows: Sequence[tuple[int, int]]) -> FoundTopic:
-    """Return a topic. Its id is written as librdkafka does, so that those in stored statuses stay equal."""
-    name = base64.b64encode(identity).decode().rstrip("=")
-    return FoundTopic(error, name, len(rows), min((replicas for _, replicas in rows), default=0))
+    replication = min((replicas for _, replicas in rows), default=0)
+    return FoundTopic(error, format_topic_id(identity), len(rows), replication)
+
+
+def format_topic_id(identity: bytes) -> str:
+    """Return the id of a topic as librdkafka writes it, so that those in stored statuses stay equal."""
+    return base64.b64encode(identity).decode().rstrip("=")
