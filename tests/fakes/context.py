@@ -251,6 +251,7 @@ class Operator:
         self.cluster = cluster or PermittedCluster(Fuse(), self.clock)
         self.brokers = {"kafka:9092": FakeBroker()} if brokers is None else brokers
         self.kafka = FakeKafka(self.brokers, self.cluster.fuse)
+        self.kafka.now = self.clock
         self.drivers = drivers or FakeDrivers()
         self.lag = lag or FakeSamples()
         self.webhooks = webhooks or FakeWebhooks(fuse=self.cluster.fuse)

@@ -6,7 +6,9 @@ its words, a log-in. What it does not do: records, replicas, the delay until bro
 """
 
 import itertools
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from fakes.fuse import Fuse
 from kappa_crds.reasons import Reason
@@ -25,6 +27,16 @@ from kappa_operator.engine.keys import Key
 from kappa_operator.errors import AuthenticationFailed, BrokerUnreachable, KafkaFailure, KafkaRefused
 from kappa_operator.kafka.clients import AdminClients, Resolve
 from kappa_operator.kafka.model import Acl, ClusterView, KafkaAccess, Producer, TopicView, UserView
+from kappa_operator.lag.model import Partition, PartitionLog
+from kappa_operator.log.facts import (
+    Known,
+    LogFacts,
+    LogSettings,
+    PartitionFacts,
+    Question,
+    SourceFacts,
+    TopicFacts,
+)
 
 DEFAULTS = {
     "cleanup.policy": "delete",
@@ -66,6 +78,8 @@ class FakeBroker:
         self.acls: dict[str, frozenset[Acl]] = {}
         self.user_trouble: KafkaFailure | None = None
         self.log_ins = 0
+        self.logs: dict[Partition, PartitionFacts] = {}
+        """What is in partitions; others are empty."""
         self._ids = itertools.count(1)
 
     def add(
@@ -128,6 +142,23 @@ class FakeBroker:
             raise self.user_trouble
         self.users[user] = (mechanism, password)
 
+    def show_log(self, name: str, known: Known) -> TopicFacts:
+        """Return the facts of a topic's log."""
+        topic = self.topics.get(name)
+        if topic is None:
+            return TopicFacts(name, known_id=known.ids.get(name))
+        partitions = tuple(
+            replace(
+                self.logs.get(
+                    Partition(name, number), PartitionFacts(number, PartitionLog(0, 0, 0), begin=0)
+                ),
+                committed=known.committed.get(Partition(name, number)),
+            )
+            for number in range(topic.partitions)
+        )
+        settings = LogSettings.parse(topic.configs)
+        return TopicFacts(name, topic.topic_id, known.ids.get(name), settings, partitions)
+
     def _change_user(self, action: GrantPermissions | RevokePermissions | DeleteUser) -> None:
         known = self.show_user(action.user).acls
         match action:
@@ -186,6 +217,7 @@ class FakeKafka(AdminClients):
         self.fuse = fuse or Fuse()
         self.actions: list[KafkaAction] = []
         self.looks = 0
+        self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
         self._accesses: dict[Key, KafkaAccess] = {}
         self._created: set[tuple[Key, str]] = set()
         self._refused: dict[Key, str] = {}
@@ -244,6 +276,15 @@ class FakeKafka(AdminClients):
         if broker.quota_trouble is not None:
             raise broker.quota_trouble
         return broker.quotas.get(producer)
+
+    async def read_log(self, cluster: Key, questions: Sequence[Question], known: Known) -> LogFacts:
+        """Return the facts of the logs of topics; a topic without logs has empty partitions."""
+        broker = self._reach(cluster)
+        sources = (
+            SourceFacts(question, tuple(broker.show_log(name, known) for name in question.topics))
+            for question in questions
+        )
+        return LogFacts(self.now(), tuple(sources))
 
     async def read_user(self, cluster: Key, user: str) -> UserView:
         """Return a user."""

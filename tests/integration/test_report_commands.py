@@ -133,6 +133,7 @@ async def test_lag_top_and_status_work_with_least_permissions(
         assert (status.code, "operator: one is the leader" in status.out) == (0, True), status.out
 
         await check_rights(bench, place, tmp_path)
+        await check_log(bench, scene, place)
 
         scene.make("later", 1)
         await bench.put("Topic", "wrong", partitions=3, clusterRef="nowhere")
@@ -147,6 +148,27 @@ async def test_lag_top_and_status_work_with_least_permissions(
     assert "source: the status of Pipelines and LagPolicies" in gone.out
     away = await kappa("status", *place)
     assert (away.code, "operator: no active leader" in away.out) == (3, True)
+
+
+async def check_log(bench: Bench, scene: Scene, place: tuple[str, ...]) -> None:
+    """The log of a pipeline is whole until its head is deleted."""
+    scene.make("copies", 1)
+    sources = [{"name": "orders", "topic": "orders", "format": {"json": {"schema": "id INT"}}}]
+    sinks = [{"name": "copies", "from": "orders", "kafka": {"topic": "copies"}}]
+    await bench.put("Pipeline", "copy", sources=sources, sinks=sinks, suspend=True)
+
+    async def check() -> Said:
+        return await kappa("reprocess", "check", "copy", *place, "-o", "json")
+
+    whole = await until(check, lambda said: said.code != UNKNOWN)
+    assert (whole.code, whole.data["verdict"], whole.data["sources"][0]["records"]) == (0, "Whole", 10), whole
+    scene.truncate(ORDERS, 5)
+    cut = await check()
+    assert (cut.code, cut.data["verdict"]) == (OVER, "Missing")
+    (gap,) = cut.data["sources"][0]["gaps"]
+    assert (gap["topic"], gap["partition"], gap["first"], gap["last"]) == ("orders", 0, 0, 4)
+    missing = await kappa("reprocess", "check", "nowhere", *place)
+    assert (missing.code, "nowhere" in missing.err) == (UNKNOWN, True)
 
 
 async def check_rights(bench: Bench, place: tuple[str, ...], folder: Path) -> None:

@@ -48,6 +48,7 @@ from kappa_operator.lag.exposition import LagCollector
 from kappa_operator.lag.sampling import Sampling
 from kappa_operator.lagpolicy.webhooks import HttpWebhooks
 from kappa_operator.pipeline.drivers import HttpDrivers, open_session
+from kappa_operator.report.proof import add_proof
 from kappa_operator.report.serve import add_report
 from kappa_operator.settings import Settings
 from kappa_operator.telemetry import metrics
@@ -162,6 +163,7 @@ async def run(settings: Settings) -> None:
         endpoints = Endpoints(context, build_health_app(pending_events, synced.is_set))
         add_metrics(endpoints.metrics, pending_events)
         add_report(endpoints.metrics, context, lambda: elector.leading and acting.is_set())
+        add_proof(endpoints.metrics, context, lambda: elector.leading and acting.is_set())
         await endpoints.start()
         try:
             await run_until_first_ends(

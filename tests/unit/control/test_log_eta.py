@@ -71,13 +71,13 @@ def test_large_batches_move_in_steps_and_the_rate_is_between_their_ends() -> Non
     assert found.at == after(600)
 
 
-def test_a_partition_that_does_not_move_stands_still() -> None:
+def test_a_partition_that_does_not_move_makes_no_progress() -> None:
     samples = run(lambda at: 1000 * min(at, 100), lambda at: 1_000_000, range(0, 400, 10))
     found = estimate_one(samples, 390)
-    assert found.pace is Pace.STANDS_STILL
+    assert found.pace is Pace.NO_PROGRESS
     assert found.at is None
     assert found.message == (
-        "partition 1 of flights stands still since 2026-01-01T00:01:40Z with 900k records to read"
+        "partition 1 of flights makes no progress since 2026-01-01T00:01:40Z with 900k records to read"
     )
 
 
@@ -147,7 +147,7 @@ def race(at: float, position: int, start: int = 0, age: float | None = None) -> 
     return RaceSample(after(at), position, start, None if age is None else after(at).timestamp() - age)
 
 
-def test_a_replay_that_stands_still_is_overtaken_when_its_record_is_too_old() -> None:
+def test_a_replay_that_makes_no_progress_is_overtaken_when_its_record_is_too_old() -> None:
     samples = [race(at, 100, age=6 * 86_400.0 + at) for at in (0, 60)]
     found = find_overtake(ONE, samples, WEEK, after(60))
     assert found is not None
@@ -162,7 +162,7 @@ def test_a_replay_that_reads_the_log_faster_than_time_passes_is_not_overtaken() 
     assert find_overtake(ONE, samples, WEEK, after(91)) is None
 
 
-def test_a_slow_replay_is_overtaken_later_than_one_that_stands_still() -> None:
+def test_a_slow_replay_is_overtaken_later_than_one_that_makes_no_progress() -> None:
     samples = [race(at, at, age=6 * 86_400.0 + 0.5 * at) for at in range(0, 101, 10)]
     found = find_overtake(ONE, samples, WEEK, after(100))
     assert found is not None

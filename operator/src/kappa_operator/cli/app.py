@@ -38,6 +38,7 @@ COMMANDS = {
     "validate": Command("Check resources as the API server and a driver would, without a cluster.", "local"),
     "secrets": Command("Print the annotations that Secrets lack for what resources use them for.", "secrets"),
     "cdc": Command("Databases as sources of change events.", "cdc"),
+    "reprocess": Command("Reprocess the whole log of a pipeline, next to production.", "reprocess"),
     "convert": Command("Print manifests of an earlier release with the present names.", "convert"),
     "run": Command("Run a pipeline on this machine, over files or topics, and print its rows.", "local"),
     "explain": Command("Show a pipeline's graph, its state with its bounds, and its guarantees.", "local"),

@@ -18,9 +18,9 @@ class Exit(IntEnum):
     UNREACHABLE = 2
     """`cdc`: the database or Kafka cannot be reached."""
     UNHEALTHY = 3
-    """`status`: a resource is unhealthy; `lag --fail-over`: lag is over the bound."""
+    """`status`: a resource is unhealthy; `lag --fail-over`: lag is over the bound; `reprocess check`: records are missing."""
     UNKNOWN = 4
-    """`status`, `lag --fail-over` and `cdc reconcile`: the answer is not known."""
+    """`status`, `lag --fail-over`, `cdc reconcile` and `reprocess check`: the answer is not known."""
 
 
 class CommandError(Exception):

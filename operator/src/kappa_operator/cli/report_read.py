@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import find_kind
@@ -34,6 +34,8 @@ from kappa_operator.report.address import (
     build_audience,
 )
 from kappa_operator.report.model import ClusterReport, LagReport, PipelineReport, Report, Source
+
+Answer = TypeVar("Answer", bound=BaseModel)
 
 _TRIES = 24
 _PAUSE = 0.25
@@ -73,15 +75,28 @@ async def request_report(
     query = {"namespace": scope.namespace} if scope.namespace else {}
     if scope.with_partitions:
         query["partitions"] = "true"
+    return await request_answer(api, scope.operator_namespace, REPORT_PATH, query, Report, sleep=sleep)
+
+
+async def request_answer(
+    api: ApiCluster,
+    namespace: str,
+    path: str,
+    query: dict[str, str],
+    model: type[Answer],
+    *,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> Answer:
+    """Return what the operator in a namespace answers at a path; OperatorUnavailable where it answers nothing of that form."""
     try:
-        token = await request_token(api, scope.operator_namespace)
+        token = await request_token(api, namespace)
         for _ in range(_TRIES):
             try:
-                return Report.model_validate(await _ask(api, scope.operator_namespace, token, query))
+                return model.model_validate(await _ask(api, namespace, token, path, query))
             except NotActing:
                 await sleep(_PAUSE)
     except (KubernetesError, ValidationError, ValueError) as error:
-        raise OperatorUnavailable(_explain(error, scope.operator_namespace)) from error
+        raise OperatorUnavailable(_explain(error, namespace)) from error
     raise OperatorUnavailable("the operator has no leader at the moment; try again in a few seconds")
 
 
@@ -94,11 +109,11 @@ async def request_token(api: ApiCluster, namespace: str) -> str | None:
         return None
 
 
-async def _ask(api: ApiCluster, namespace: str, token: str | None, query: dict[str, str]) -> Body:
+async def _ask(api: ApiCluster, namespace: str, token: str | None, path: str, query: dict[str, str]) -> Body:
     service = ObjectRef("v1", "Service", namespace, SERVICE)
     if token is None:
-        return await api.ask_service(service, PLAIN_PORT, REPORT_PATH, query)
-    return await api.ask_service(service, PORT, REPORT_PATH, query, {TOKEN_HEADER: token})
+        return await api.ask_service(service, PLAIN_PORT, path, query)
+    return await api.ask_service(service, PORT, path, query, {TOKEN_HEADER: token})
 
 
 def _explain(error: Exception, namespace: str) -> str:

@@ -28,6 +28,9 @@ from kappa_operator.kafka.metadata import FoundTopic, count_topics, find_topics
 from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, TopicView
 from kappa_operator.kafka.quotas import QuotaClient
 from kappa_operator.kafka.users import UserClient
+from kappa_operator.log.facts import Known, LogFacts
+from kappa_operator.log.facts import Question as Asked
+from kappa_operator.log.observe import observe_log
 from kappa_operator.topic.configs import is_same_value
 
 _THREADS = 2
@@ -148,6 +151,11 @@ class KafkaClient:
     async def read_quota(self, producer: Producer) -> float | None:
         """Return the bytes a second that the producer may send to each broker, None where it has no quota of its own."""
         return await self._quotas.read(producer)
+
+    async def read_log(self, questions: Sequence[Asked], known: Known) -> LogFacts:
+        """Return the facts that prove logs whole; raise KafkaFailure where no broker responds."""
+        async with self._slots.hold(self._namespace):
+            return await observe_log(self._connection, questions, known)
 
     async def _create_topic(self, action: act.CreateTopic) -> None:
         """Create the topic and remember its configs: reading them would cost more than creating it."""

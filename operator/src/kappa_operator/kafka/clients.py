@@ -7,7 +7,7 @@ created when it is first needed and replaced when its settings, secrets included
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -18,6 +18,7 @@ from kappa_operator.errors import AuthenticationFailed, KafkaFailure
 from kappa_operator.fair import FairSlots
 from kappa_operator.kafka.client import KafkaClient
 from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, TopicView, UserView
+from kappa_operator.log.facts import Known, LogFacts, Question
 
 MOST_CLIENTS = 100
 """Clients of all namespaces. Each has some ten threads."""
@@ -156,6 +157,11 @@ class AdminClients:
         """Return the bytes a second that a producer may send to each broker, None where it has no quota of its own."""
         with self._use(cluster) as client:
             return await client.read_quota(producer)
+
+    async def read_log(self, cluster: Key, questions: Sequence[Question], known: Known) -> LogFacts:
+        """Return the facts that prove logs whole."""
+        with self._use(cluster) as client:
+            return await client.read_log(questions, known)
 
     async def read_user(self, cluster: Key, user: str) -> UserView:
         """Return a user as Kafka shows it."""

@@ -16,7 +16,7 @@ from kappa_operator.lag.model import Partition
 from kappa_operator.log.rates import Point, keep_moves, measure_rate
 
 STILL = 120.0
-"""Seconds without a move after which a partition stands still, unless its batches take a third of that time or more."""
+"""Seconds without a move after which a partition makes no progress, unless its batches take a third of that time or more."""
 _BATCHES = 3.0
 CLOSE = 30.0
 """Seconds of new records that may be unread in a partition that has caught up."""
@@ -39,7 +39,7 @@ class Pace(StrEnum):
     CATCHING_UP = "CatchingUp"
     UNKNOWN = "Unknown"
     """There are too few samples."""
-    STANDS_STILL = "StandsStill"
+    NO_PROGRESS = "NoProgress"
     FALLS_BEHIND = "FallsBehind"
     """New records come faster than it reads."""
 
@@ -125,7 +125,7 @@ def _estimate_partition(partition: Partition, samples: list[ReplaySample], now: 
     if remaining <= CLOSE * (arriving or 0.0):
         return replace(found, pace=Pace.CAUGHT_UP, at=now)
     if _is_still(moves, now):
-        return replace(found, pace=Pace.STANDS_STILL)
+        return replace(found, pace=Pace.NO_PROGRESS)
     if replayed is None or arriving is None or moved is None:
         return found
     net = replayed - arriving
@@ -152,7 +152,7 @@ def _describe_end(each: PartitionEta, now: datetime) -> str:
 
 def _describe_still(each: PartitionEta, _now: datetime) -> str:
     since = f" since {each.moved:%Y-%m-%dT%H:%M:%SZ}" if each.moved is not None else ""
-    return f"{_name(each)} stands still{since} with {format_count(each.remaining)} records to read"
+    return f"{_name(each)} makes no progress{since} with {format_count(each.remaining)} records to read"
 
 
 def _describe_behind(each: PartitionEta, _now: datetime) -> str:
@@ -168,19 +168,17 @@ def _describe_unknown(each: PartitionEta, _now: datetime) -> str:
 
 _DESCRIBE = {
     Pace.CATCHING_UP: _describe_end,
-    Pace.STANDS_STILL: _describe_still,
+    Pace.NO_PROGRESS: _describe_still,
     Pace.FALLS_BEHIND: _describe_behind,
     Pace.UNKNOWN: _describe_unknown,
 }
 
 
 def _describe_others(partitions: Sequence[PartitionEta], slowest: PartitionEta) -> str:
-    """Return how many other partitions have caught up, where that is not all that is said."""
+    """Return how many other partitions have caught up, or have the same pace."""
     done = sum(each.pace is Pace.CAUGHT_UP for each in partitions)
     same = sum(each.pace is slowest.pace for each in partitions) - 1
-    parts = (
-        [f"so do {same} others"] if same and slowest.pace in (Pace.STANDS_STILL, Pace.FALLS_BEHIND) else []
-    )
+    parts = [f"so do {same} others"] if same and slowest.pace in (Pace.NO_PROGRESS, Pace.FALLS_BEHIND) else []
     parts += [f"{done} of {len(partitions)} partitions have caught up"] if done else []
     return f"; {'; '.join(parts)}" if parts else ""
 

@@ -4,12 +4,12 @@ Offsets are next offsets, as in Kafka: `end` is the next one to be written. All 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import NamedTuple, Self
 
-from kappa_operator.lag.model import PartitionLog
+from kappa_operator.lag.model import Partition, PartitionLog
 from kappa_operator.topic.configs import CLEANUP, RETENTION_SIZE, RETENTION_TIME, parse_cleanup
 
 MIN_COMPACTION_LAG, TOMBSTONE_RETENTION = "min.compaction.lag.ms", "delete.retention.ms"
@@ -46,6 +46,14 @@ class Question:
     pattern: str | None = None
     use: Use = Use.STREAM
     start: Start = Edge.EARLIEST
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is recorded of logs: the ids of topics, and the offsets up to which the pipeline has processed them."""
+
+    ids: Mapping[str, str] = field(default_factory=dict)
+    committed: Mapping[Partition, int] = field(default_factory=dict)
 
 
 class Record(NamedTuple):

@@ -1,7 +1,7 @@
 """Gathers the facts of logs from the brokers: a few batched requests for all sources, and no record is read."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kappa_operator.errors import KafkaFailure
@@ -15,6 +15,7 @@ from kappa_operator.lag.timestamps import Answer
 from kappa_operator.log.facts import (
     SETTINGS,
     Edge,
+    Known,
     LogFacts,
     LogSettings,
     PartitionFacts,
@@ -29,16 +30,8 @@ Stamps = Mapping[Partition, Answer | str]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What is recorded of the logs: the ids of topics, and the offsets up to which the pipeline has processed them."""
-
-    ids: Mapping[str, str] = field(default_factory=dict)
-    committed: Mapping[Partition, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class _Answers:
-    """What the brokers said of all topics. `firsts` are the first records."""
+    """The answers of the brokers about all topics. `firsts` are the first records."""
 
     topology: Topology
     logs: Logs

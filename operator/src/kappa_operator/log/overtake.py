@@ -52,7 +52,7 @@ def find_overtake(
     """Return when retention overtakes the replay; None where it does not, or not before the replay is `done`.
 
     Without `settings`, only the start of the log counts. One sample is enough where the age of its record is known: the replay then
-    counts as standing still.
+    counts as without progress.
     """
     if not samples:
         return None

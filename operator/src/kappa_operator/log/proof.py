@@ -12,7 +12,7 @@ class Verdict(StrEnum):
 
     WHOLE = "Whole"
     UNKNOWN = "Unknown"
-    """It cannot be known; the reasons say why."""
+    """It cannot be known; the reasons have the cause."""
     MISSING = "Missing"
 
     @property
@@ -58,10 +58,11 @@ class SourceProof(Status):
 
 
 class LogProof(Status):
-    """The proof for all sources of a pipeline, of the time `at`."""
+    """The proof for all sources of a pipeline, of the time `at`. A `problem` is why there is none."""
 
     at: datetime
     sources: tuple[SourceProof, ...] = ()
+    problem: str = ""
 
     @property
     def verdict(self) -> Verdict:
@@ -85,7 +86,11 @@ class LogProof(Status):
             count = sum(source.partitions for source in self.sources)
             return f"the log is whole: {count} partitions of {len(self.sources)} sources"
         bad = [source for source in self.sources if source.verdict is not Verdict.WHOLE]
-        return "; ".join(f"source {each.source}: {', '.join(each.reasons)}" for each in bad) or "no sources"
+        return (
+            self.problem
+            or "; ".join(f"source {each.source}: {', '.join(each.reasons)}" for each in bad)
+            or "no sources"
+        )
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:

@@ -1,6 +1,6 @@
 """Decides whether the logs of a pipeline are whole: small checks over the facts of a topic, each with its findings.
 
-What Kafka cannot tell is `Unknown` and never `Whole`: which records of a key compaction removed, and the time of records without one.
+What Kafka does not know is `Unknown` and never `Whole`: which records of a key compaction removed, and the time of records without one.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from kappa_crds.pipeline import PipelineSpec
-from kappa_crds.source import Source
 from kappa_crds.view import View
 from kappa_operator.log.facts import Edge, Question, Start, Use
 
@@ -20,16 +19,23 @@ def build_questions(
             tuple(topics.get(name, name) for name in source.topic_names),
             source.topic_pattern,
             find_use(spec, source.name),
-            parse_start(source) if start is None else start,
+            read_start(source.starting_offsets) if start is None else start,
         )
         for source in spec.sources
     )
 
 
-def parse_start(source: Source) -> Start:
-    """Return where a new run of a source starts."""
-    text = source.starting_offsets
-    return Edge(text) if text in (Edge.EARLIEST, Edge.LATEST) else datetime.fromisoformat(text)
+def read_start(text: str) -> Start:
+    """Return the start that a text means: earliest, latest, or a time with its zone (RFC 3339); raise ValueError."""
+    if text in (Edge.EARLIEST, Edge.LATEST):
+        return Edge(text)
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None:
+        raise ValueError(f"{text!r} is neither earliest nor latest nor a time such as 2013-01-01T00:00:00Z")
+    return at
 
 
 def find_use(spec: PipelineSpec, source: str) -> Use:

@@ -20,7 +20,7 @@ from cachetools import TTLCache
 from kappa_crds import GROUP
 from kappa_operator.engine.cluster import ApiCluster, Body
 from kappa_operator.errors import KappaError
-from kappa_operator.report.address import REPORT_PATH, TOKEN_HEADER, build_audience
+from kappa_operator.report.address import PROOF_PATH, REPORT_PATH, TOKEN_HEADER, build_audience
 
 ALLOWED_SECONDS, REFUSED_SECONDS = 60.0, 10.0
 """How long an answer is remembered: a permission that was taken away ends within a minute."""
@@ -118,7 +118,7 @@ class AccessReview:
 
     def _describe(self, path: str) -> Body:
         """Return the permission that a path needs: get on `reports` in the operator's namespace, or on the path."""
-        if path == REPORT_PATH:
+        if path in (REPORT_PATH, PROOF_PATH):
             attributes = {"group": GROUP, "resource": "reports", "namespace": self._namespace}
             return {"resourceAttributes": {"verb": "get", **attributes}}
         return {"nonResourceAttributes": {"verb": "get", "path": path}}

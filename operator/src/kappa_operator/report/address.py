@@ -1,6 +1,8 @@
 """Where the report is and how the command `kappa` authenticates there."""
 
 REPORT_PATH = "/report"
+PROOF_PATH = "/report/log"
+"""The proof that the log of a pipeline is whole."""
 SERVICE = "kappa-operator"
 PORT = "https"
 PLAIN_PORT = "http"

@@ -1,0 +1,59 @@
+"""The proof that the log of a pipeline is whole, as it is now."""
+
+from kappa_operator.engine.context import OperatorContext
+from kappa_operator.engine.keys import Key
+from kappa_operator.errors import KafkaFailure, ReferenceProblem, SecretProblem
+from kappa_operator.kafkacluster.connection import connect, resolve_cluster
+from kappa_operator.kafkacluster.decide import KafkaClusterResource
+from kappa_operator.lag.groups import name_group
+from kappa_operator.log.facts import Known, LogFacts, Start
+from kappa_operator.log.proof import LogProof
+from kappa_operator.log.prove import prove
+from kappa_operator.log.uses import build_questions
+from kappa_operator.pipeline.dependencies import resolve_topics
+from kappa_operator.pipeline.objects import PipelineResource
+
+
+async def prove_pipeline(
+    context: OperatorContext, resource: PipelineResource, start: Start | None = None
+) -> LogProof:
+    """Return the proof for all sources; `start` is where a run starts, None for what the spec has. Where nothing can be read it has a problem."""
+    try:
+        return prove(await observe_pipeline_log(context, resource, start))
+    except (ReferenceProblem, SecretProblem, KafkaFailure) as error:
+        return LogProof(at=context.now(), problem=error.message)
+
+
+async def observe_pipeline_log(
+    context: OperatorContext, resource: PipelineResource, start: Start | None = None
+) -> LogFacts:
+    """Return the facts of the logs of all sources; raise ReferenceProblem, SecretProblem or KafkaFailure."""
+    cluster = resolve_cluster(context.cache, resource.metadata.namespace, resource.spec.cluster_ref)
+    key = await connect(context, cluster)
+    topics = await resolve_topics(context, cluster, resource)
+    questions = build_questions(resource.spec, topics, start)
+    return await context.kafka.read_log(key, questions, find_known(context, cluster, resource))
+
+
+def find_known(context: OperatorContext, cluster: KafkaClusterResource, resource: PipelineResource) -> Known:
+    """Return what is recorded of the logs: ids in the status of Topics, and offsets of the pipeline's group in the last lag sample."""
+    metadata = resource.metadata
+    ids: dict[str, str] = {}
+    for key in context.cache.find("Topic", metadata.namespace):
+        status = (context.cache.get_body(key) or {}).get("status") or {}
+        if (
+            status.get("cluster") == cluster.metadata.name
+            and status.get("topicId")
+            and status.get("topicName")
+        ):
+            ids[status["topicName"]] = status["topicId"]
+    sampled = context.get_lag(Key.of(cluster))
+    if sampled is None:
+        return Known(ids)
+    group = name_group(metadata.namespace, metadata.name)
+    committed = {
+        pair.partition: sample.committed
+        for pair, sample in sampled.samples.items()
+        if pair.group == group and sample.committed is not None
+    }
+    return Known(ids, committed)
