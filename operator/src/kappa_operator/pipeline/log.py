@@ -2,16 +2,20 @@
 
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key
+from kappa_operator.engine.references import is_meant
 from kappa_operator.errors import KafkaFailure, ReferenceProblem, SecretProblem
 from kappa_operator.kafkacluster.connection import connect, resolve_cluster
 from kappa_operator.kafkacluster.decide import KafkaClusterResource
 from kappa_operator.lag.groups import name_group
 from kappa_operator.log.facts import Known, LogFacts, Start
+from kappa_operator.log.hold import Holdable
 from kappa_operator.log.proof import LogProof
 from kappa_operator.log.prove import prove
 from kappa_operator.log.uses import build_questions
 from kappa_operator.pipeline.dependencies import resolve_topics
 from kappa_operator.pipeline.objects import PipelineResource
+from kappa_operator.topic.checks import TopicResource
+from kappa_operator.topic.retention import name_hold
 
 
 async def prove_pipeline(
@@ -33,6 +37,23 @@ async def observe_pipeline_log(
     topics = await resolve_topics(context, cluster, resource)
     questions = build_questions(resource.spec, topics, start)
     return await context.kafka.read_log(key, questions, find_known(context, cluster, resource))
+
+
+def find_holdable(
+    context: OperatorContext, cluster: KafkaClusterResource, holder: str
+) -> dict[str, Holdable]:
+    """Return the Topics of the namespace that stand for topics of the cluster, by their names in Kafka."""
+    key, annotation = Key.of(cluster), name_hold(holder)
+    found: dict[str, Holdable] = {}
+    for each in context.cache.find("Topic", key.namespace):
+        topic: TopicResource | None = context.cache.get(each)
+        if topic is not None and is_meant(context.cache, key, topic.spec.cluster_ref):
+            metadata = topic.metadata
+            held = metadata.annotations.get(annotation, "")
+            found[topic.spec.topic_name or each.name] = Holdable(
+                each.name, each.namespace, metadata.uid, held
+            )
+    return found
 
 
 def find_known(context: OperatorContext, cluster: KafkaClusterResource, resource: PipelineResource) -> Known:

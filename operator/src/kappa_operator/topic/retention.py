@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kappa_crds.quantities import parse_duration
-from kappa_crds.topic import FORMER_HOLD, HOLD_PREFIX
+from kappa_crds.topic import FORMER_HOLD, HOLD_PREFIX, Retention
 from kappa_operator.topic.checks import TopicResource
+from kappa_operator.topic.configs import parse_cleanup
 
 _LONGEST_NAME = 63
 """Characters in the name of an annotation, after its prefix."""
@@ -58,11 +59,15 @@ def find_holds(annotations: Mapping[str, str]) -> dict[str, Hold]:
 
 
 def hold_retention(resource: TopicResource, now: datetime) -> TopicResource:
-    """Return the topic with the longest retention that is held now, if it is longer than the one that its spec declares."""
-    declared = resource.spec.retention
+    """Return the topic with the longest retention that is held now, if it is longer than the one that its spec declares.
+
+    A spec that declares none leaves it to the broker; the holder has taken care that it holds no shorter one.
+    """
+    declared = resource.spec.retention or Retention()
     holds = find_holds(resource.metadata.annotations).values()
     held = [hold.retention for hold in holds if hold.until > now]
-    if not held or declared is None or declared.time is None:
+    if not held or "delete" not in parse_cleanup(resource.spec.cleanup):
         return resource
-    longest = max(declared.time, *held, key=parse_duration)
+    known = held if declared.time is None else [declared.time, *held]
+    longest = max(known, key=parse_duration)
     return resource.replace(spec=resource.spec.replace(retention=declared.replace(time=longest)))
