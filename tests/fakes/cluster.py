@@ -13,9 +13,10 @@ import asyncio
 import copy
 import itertools
 import json
+import marshal
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from fakes.fuse import Fuse
 from kappa_operator.engine.cluster import ApiCluster
@@ -105,7 +106,8 @@ class FakeCluster(ApiCluster):
     async def replace(self, manifest: Body) -> Body:
         """Replace the object, status aside."""
         before = self._require(ObjectRef.of(manifest), manifest["metadata"])
-        after = {**_copy(manifest), "metadata": {**before["metadata"], **manifest["metadata"]}}
+        sent = _send(manifest)
+        after = {**sent, "metadata": {**before["metadata"], **sent["metadata"]}}
         if "status" in before:
             after["status"] = before["status"]
         return self._finish(self._store(before, after))
@@ -117,7 +119,7 @@ class FakeCluster(ApiCluster):
     async def apply_status(self, manifest: Body) -> Body:
         """Replace the status."""
         before = self._require(ObjectRef.of(manifest), manifest["metadata"])
-        after = {**_copy(before), "status": _copy(manifest["status"])}
+        after = {**before, "status": _send(manifest["status"])}
         return self._finish(self._store(before, after, is_status=True))
 
     async def merge(self, ref: ObjectRef, patch: Body, manager: str = "kappa-cli") -> Body:
@@ -173,10 +175,7 @@ class FakeCluster(ApiCluster):
         before = self._objects.get(ObjectRef.of(manifest))
         if before is None:
             return _copy(self._insert(manifest))
-        after = {
-            **_copy(before),
-            **_copy({k: v for k, v in manifest.items() if k != "metadata"}),
-        }
+        after = {**before, **_send({k: v for k, v in manifest.items() if k != "metadata"})}
         return _copy(self._store(before, after))
 
     def patch(self, ref: ObjectRef, **parts: Any) -> Body:
@@ -200,7 +199,7 @@ class FakeCluster(ApiCluster):
 
     def _insert(self, manifest: Body) -> Body:
         self._check(None, manifest)
-        body = _copy(manifest)
+        body = _send(manifest)
         body.pop("status", None)
         metadata = body["metadata"]
         metadata.pop("resourceVersion", None)
@@ -227,7 +226,8 @@ class FakeCluster(ApiCluster):
         return self._store(before, after)
 
     def _store(self, before: Body, after: Body, *, is_status: bool = False) -> Body:
-        metadata = after["metadata"]
+        metadata = dict(after["metadata"])
+        after = {**after, "metadata": metadata}
         metadata["resourceVersion"] = before["metadata"]["resourceVersion"]
         if after == before:
             return before
@@ -299,9 +299,10 @@ def _selects(fields: str, body: Body) -> bool:
 
 
 def _merge(base: Any, patch: Any) -> Any:
+    """Return the stored content with a patch in it; what the patch does not name is the same object, which nothing changes in place."""
     if not (isinstance(base, dict) and isinstance(patch, dict)):
-        return _copy(patch)
-    return {**_copy(base), **{key: _merge(base.get(key), value) for key, value in patch.items()}}
+        return _send(patch)
+    return {**base, **{key: _merge(base.get(key), value) for key, value in patch.items()}}
 
 
 def _drop_nulls(body: Any) -> Any:
@@ -318,7 +319,13 @@ def _stamp(now: datetime) -> str:
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _copy(content: Content) -> Content:
-    """Return a copy as it comes back through JSON; what JSON does not have is an error, as on the way to a real server."""
-    copied: Content = json.loads(json.dumps(content))
+def _send(content: Content) -> Content:
+    """Return content as it comes through JSON; what JSON does not have is an error, as on the way to a real server."""
+    sent: Content = json.loads(json.dumps(content))
+    return sent
+
+
+def _copy(stored: Content) -> Content:
+    """Return a copy of what came through JSON already, in a quarter of the time that JSON takes."""
+    copied: Content = marshal.loads(marshal.dumps(cast(Any, stored)))  # noqa: S302
     return copied

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import effort
 from unit.control.sources import LOGIN, MARIADB, REF, SPEC, Shop
 
 Step = Callable[[Shop], None]
@@ -103,7 +104,8 @@ async def test_dying_after_any_write_changes_nothing_about_the_end(name: str) ->
     wanted, deaths, shop = await live(STEPS[name])
     assert len(deaths) >= 2
     assert shop.most_connectors <= 1
-    for number, dead in enumerate(deaths, 1):
+    for number in effort.deaths(len(deaths)):
+        dead = deaths[number - 1]
         await dead.run(90)
         end = dead.describe_end()
         assert comparable(end) == comparable(wanted), f"died after write {number} of {len(deaths)}"

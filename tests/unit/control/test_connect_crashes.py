@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import effort
 from fakes.context import Operator
 from unit.control.connect_life import MAIN, REF, WORKERS, declare, settle, start
 
@@ -64,6 +65,6 @@ def describe_end(operator: Operator) -> dict[str, Any]:
 @pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
 async def test_the_end_is_the_same_after_a_death_at_any_write(steps: tuple[Step, ...]) -> None:
     wanted, writes = await live(steps, None)
-    for number in range(1, writes + 1):
+    for number in effort.deaths(writes):
         found, _ = await live(steps, number)
         assert found == wanted, f"after write {number} of {writes}"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import effort
 from kappa_crds import API_VERSION
 from kappa_crds.lagpolicy import ALERT_PREFIX
 from kappa_operator.engine.keys import ObjectRef
@@ -134,7 +135,7 @@ async def live(death: int | None) -> tuple[Any, int, int]:
 async def test_dying_after_any_write_changes_nothing_about_the_end() -> None:
     wanted, writes, changes = await live(None)
     assert wanted[1], "something was done"
-    for number in range(1, writes + 1):
+    for number in effort.deaths(writes):
         end, _, changed = await live(number)
         assert end == wanted, f"died after write {number} of {writes}"
         assert changed <= changes, "rates that are measured anew may lead there in one step, never in more"

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import effort
 from fakes.cluster import Body
 from kappa_operator.engine.keys import ObjectRef
 from unit.control.lag_shop import BASE, PIPELINE, POLICY, Shop
@@ -172,7 +173,7 @@ async def live(death: int | None) -> tuple[Any, int, int]:
 async def test_dying_after_any_write_changes_nothing_about_the_end() -> None:
     wanted, writes, changes = await live(None)
     assert changes >= 3, "raised and brought back"
-    for number in range(1, writes + 1):
+    for number in effort.deaths(writes):
         end, _, changed = await live(number)
         assert (end, changed) == (wanted, changes), f"died after write {number} of {writes}"
 

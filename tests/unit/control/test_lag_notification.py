@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import effort
 from fakes.context import build_secret
 from kappa_operator.engine.keys import ObjectRef
 from unit.control.lag_shop import BASE, POLICY, Shop
@@ -227,7 +228,7 @@ async def live(death: int | None) -> tuple[list[tuple[str, str]], int]:
 async def test_dying_after_any_write_leaves_nothing_untold() -> None:
     wanted, writes = await live(None)
     assert wanted == [("None", "Warning"), ("Warning", "Critical"), ("Critical", "None")]
-    for number in range(1, writes + 1):
+    for number in effort.deaths(writes):
         told, _ = await live(number)
         assert told == wanted, f"died after write {number} of {writes}"
 

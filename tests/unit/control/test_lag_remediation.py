@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import effort
 from fakes.cluster import Body
 from fakes.context import build_resource
 from kappa_crds import API_VERSION
@@ -198,6 +199,6 @@ async def test_dying_after_any_write_changes_nothing_about_the_end(name: str) ->
     wanted, writes, changes = await live(spec, None)
     assert wanted[2], "something was done"
     assert writes >= 3
-    for number in range(1, writes + 1):
+    for number in effort.deaths(writes):
         end, _, changed = await live(spec, number)
         assert (end, changed) == (wanted, changes), f"died after write {number} of {writes}"

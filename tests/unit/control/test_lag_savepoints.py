@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+import effort
 from unit.control.lag_shop import BASE, POLICY, Shop
 
 KEPT = {"savepoints": {"maxCount": 3}}
@@ -158,6 +159,6 @@ async def test_dying_after_any_write_changes_nothing_about_the_end(name: str, ta
     wanted, writes, changes = await live(spec, None, takes=takes)
     assert wanted[2] == 1
     assert writes >= 5
-    for number in range(1, writes + 1):
+    for number in effort.deaths(writes):
         end, _, changed = await live(spec, number, takes=takes)
         assert (end, changed) == (wanted, changes), f"died after write {number} of {writes}"

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import effort
 from fakes.context import build_resource, build_secret
 from fakes.kafka import FakeBroker
 from kappa_crds import API_VERSION
@@ -399,7 +400,7 @@ async def test_dying_after_any_write_leaves_the_same_users(name: str) -> None:
     wanted, writes = await live(LIVES[name], None)
     assert wanted["matching"]
     assert wanted["mounted"]
-    for number in range(1, writes + 1):
+    for number in effort.deaths(writes):
         end, _ = await live(LIVES[name], number)
         assert end == wanted, f"died after write {number} of {writes}"
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import effort
 from fakes.context import build_resource
 from fakes.kafka import FakeBroker
 from kappa_crds import API_VERSION
@@ -236,7 +237,7 @@ async def test_dying_after_any_write_forgets_no_quota(deleted: bool) -> None:
     wanted, writes = await live(None, deleted=deleted)
     assert wanted[:2] == ({LOADER: 1024.0, ETL: 1024.0}, {ETL: 5e6})
     assert writes >= 8
-    for number in range(1, writes + 1):
+    for number in effort.deaths(writes):
         end, _ = await live(number, deleted=deleted)
         assert end == wanted, f"died after write {number} of {writes}"
 

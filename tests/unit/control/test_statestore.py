@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import effort
 from fakes.cluster import refuse_shrinking_claims
 from fakes.context import Operator, build_resource, build_secret
 from fakes.fuse import Killed
@@ -464,7 +465,7 @@ async def test_a_crash_at_any_write_leaves_no_changed_settings_unchecked() -> No
 
     wanted, writes = await live(None)
     assert (wanted[:2], writes > 3) == (("False", "StoreCheckFailed"), True)
-    for number in range(1, writes + 1):
+    for number in effort.deaths(writes):
         assert (await live(number))[0] == wanted, f"died after write {number} of {writes}"
 
 

@@ -7,6 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+import effort
 from fakes.context import Operator, build_resource, build_secret
 from fakes.fuse import Killed
 from kappa_crds.progress import DriverExit
@@ -167,7 +168,7 @@ async def test_dying_after_any_write_changes_nothing_about_the_end() -> None:
 
     wanted, writes = await live(None)
     assert (wanted["state"], wanted["number"], writes > 3) == ("Done", 1, True)
-    for number in range(1, writes + 1):
+    for number in effort.deaths(writes):
         assert (await live(number))[0] == wanted, f"died after write {number} of {writes}"
 
 

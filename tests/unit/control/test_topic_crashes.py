@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import effort
 from fakes.context import Operator, build_resource
 from fakes.fuse import Killed
 from fakes.kafka import FakeBroker
@@ -84,7 +85,7 @@ def describe_end(operator: Operator) -> dict[str, Any]:
 async def test_dying_after_any_write_changes_nothing_about_the_end(name: str) -> None:
     wanted, writes = await live(STEPS[name], None)
     assert writes >= 2
-    for number in range(1, writes + 1):
+    for number in effort.deaths(writes):
         end, _ = await live(STEPS[name], number)
         assert end == wanted, f"died after write {number} of {writes}"
 
