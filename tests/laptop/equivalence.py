@@ -172,7 +172,7 @@ def answer_by_duckdb(sources: Sequence[Source], batch: str, rows: Rows) -> list[
         )
         connection.register("given", frame)
         typed = ", ".join(f"CAST({name} AS {_TYPES[kind]}) AS {name}" for name, kind in columns)
-        connection.execute(f"CREATE OR REPLACE TABLE {source.topic} AS SELECT {typed} FROM given")  # noqa: S608
+        connection.execute(f'CREATE OR REPLACE TABLE "{source.topic}" AS SELECT {typed} FROM given')  # noqa: S608
     found = connection.execute(batch)
     names = [column[0] for column in found.description or []]
     return [{name: _plain(value) for name, value in zip(names, row, strict=True)} for row in found.fetchall()]

@@ -107,7 +107,7 @@ def build_house(seed: int, count: int = 1200) -> dict[str, list[Row]]:
         commands.append({**again, "place": place})
     return {
         "commands": commands,
-        "auction_events": [e for number in range(30) for e in _run_auction(rng, number)],
+        "auction-events": [e for number in range(30) for e in _run_auction(rng, number)],
     }
 
 

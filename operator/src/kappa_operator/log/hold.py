@@ -1,6 +1,6 @@
 """Holds the retention of topics while their log is read again, by an annotation of each Topic, and gives it back.
 
-A hold ends by itself if it is not renewed, so an operator that is gone or a Reprocessing that was deleted holds nothing for long. The
+A hold ends if it is not renewed, so an operator that is gone or a Reprocessing that was deleted holds nothing for long. The
 retention is by time and as long as the oldest record needs. What cannot be held is reported: a topic without a Topic resource, and a
 limit of size.
 """
