@@ -156,7 +156,7 @@ class FakeBroker:
             )
             for number in range(topic.partitions)
         )
-        settings = LogSettings.parse(topic.configs)
+        settings = LogSettings.parse({**DEFAULTS, **topic.configs})
         return TopicFacts(name, topic.topic_id, known.ids.get(name), settings, partitions)
 
     def _change_user(self, action: GrantPermissions | RevokePermissions | DeleteUser) -> None:

@@ -9,7 +9,7 @@ import pytest
 from kappa_operator.lag.model import Partition
 from kappa_operator.log.eta import Eta, Pace, ReplaySample, estimate
 from kappa_operator.log.facts import LogSettings
-from kappa_operator.log.overtake import RaceSample, find_overtake
+from kappa_operator.log.overtake import RaceSample, find_overtake, find_overtakes
 from kappa_operator.log.rates import Point, measure_rate
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -198,3 +198,16 @@ def test_one_removal_of_a_segment_counts() -> None:
 @pytest.mark.parametrize("settings", [None, LogSettings(), LogSettings(deletes=False, compacts=True)])
 def test_nothing_is_overtaken_where_nothing_is_removed(settings: LogSettings | None) -> None:
     assert find_overtake(ONE, [race(0, 5, age=1e9), race(10, 5, age=1e9)], settings, after(10)) is None
+
+
+def test_the_most_urgent_partition_is_first_and_one_that_is_done_before_is_left_out() -> None:
+    three = Partition("flights", 3)
+    samples = {
+        ONE: [race(0, 100, age=5 * 86_400.0)],
+        TWO: [race(0, 100, age=6 * 86_400.0)],
+        three: [race(0, 100, age=6.5 * 86_400.0)],
+    }
+    replay = [ReplaySample(after(at), at, 3700) for at in range(0, 101, 10)]
+    eta = estimate({three: replay}, after(100))
+    found = find_overtakes(samples, {"flights": WEEK}, BEGIN, eta)
+    assert [each.partition for each in found] == [TWO, ONE]

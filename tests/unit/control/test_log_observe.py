@@ -9,12 +9,13 @@ from fakes.context import START, Operator, build_resource
 from kappa_operator.cli.app import app
 from kappa_operator.cli.reprocess_check import build_data
 from kappa_operator.cli.reprocess_check_view import build_check_view
+from kappa_operator.engine.apply import apply_actions
 from kappa_operator.errors import BrokerUnreachable
 from kappa_operator.lag.groups import name_group
 from kappa_operator.lag.model import ClusterSample, GroupPartition, Partition, PartitionLog, Sample
 from kappa_operator.log.facts import PartitionFacts, Record
 from kappa_operator.log.proof import Gap, LogProof, SourceProof, Verdict
-from kappa_operator.pipeline.log import prove_pipeline
+from kappa_operator.pipeline.log import plan_holds, plan_release, prove_pipeline
 from kappa_operator.pipeline.objects import PipelineResource
 from unit.control.lives import CLUSTER, PIPELINE, SUSPENDED, TOPICS, Life
 from unit.control.screens import render
@@ -75,6 +76,25 @@ async def test_a_proof_that_cannot_be_made_has_the_problem() -> None:
     operator.brokers["kafka:9092"].trouble = BrokerUnreachable("kafka:9092: Connection refused")
     found = await prove_pipeline(operator.context, resource)
     assert (found.verdict, found.message) == (Verdict.UNKNOWN, "kafka:9092: Connection refused")
+
+
+async def test_the_topics_of_a_pipeline_are_held_and_given_back() -> None:
+    operator, resource = await begin()
+    cut(operator)
+    holds = await plan_holds(operator.context, resource, "reprocessing.v2")
+    assert holds.unheld == ()
+    assert await apply_actions(operator.context, resource, holds.actions) is None
+    for key in TOPICS:
+        await operator.reconcile(key)
+    topics = operator.brokers["kafka:9092"].topics
+    assert int(topics["in"].configs["retention.ms"]) / 1000 > START.timestamp() - FIRST.stamp / 1000
+    assert "retention.ms" not in topics["out"].configs, "only sources are held"
+    assert (await plan_holds(operator.context, resource, "reprocessing.v2")).actions == ()
+    released = plan_release(operator.context, resource, "reprocessing.v2")
+    assert await apply_actions(operator.context, resource, released) is None
+    await operator.reconcile(TOPICS[0])
+    assert "retention.ms" not in topics["in"].configs
+    assert plan_release(operator.context, resource, "reprocessing.v2") == ()
 
 
 def build_proof(partitions: int) -> LogProof:

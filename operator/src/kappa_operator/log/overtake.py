@@ -4,13 +4,14 @@ Retention removes by age, and it moves the start of the log. Both are a race wit
 second each second and younger by what the replay reads of the log's time; and the start of the log follows the replay's position.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from kappa_crds.quantities import format_duration
 from kappa_operator.lag.model import Partition
+from kappa_operator.log.eta import Eta
 from kappa_operator.log.facts import LogSettings
 from kappa_operator.log.rates import Point, keep_moves, measure_rate
 
@@ -40,6 +41,23 @@ class Overtake:
         left = (self.at - now).total_seconds()
         when = f"in {format_duration(left)}" if left >= 1 else "at any time"
         return f"retention may remove records of {name} {when} that the replay has not read by then"
+
+
+def find_overtakes(
+    samples: Mapping[Partition, Sequence[RaceSample]],
+    settings: Mapping[str, LogSettings],
+    now: datetime,
+    eta: Eta | None = None,
+) -> tuple[Overtake, ...]:
+    """Return the partitions that retention reaches before the replay has read them, the most urgent first. `settings` are by topic."""
+    done = {} if eta is None else {each.partition: each.at for each in eta.partitions}
+    found = (
+        find_overtake(partition, some, settings.get(partition.topic), now, done.get(partition))
+        for partition, some in samples.items()
+    )
+    return tuple(
+        sorted((each for each in found if each is not None), key=lambda each: (each.at, each.partition))
+    )
 
 
 def find_overtake(

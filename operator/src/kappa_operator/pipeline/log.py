@@ -1,5 +1,6 @@
 """The proof that the log of a pipeline is whole, as it is now."""
 
+from kappa_operator.engine.actions import ApplyObject
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.references import is_meant
@@ -7,8 +8,8 @@ from kappa_operator.errors import KafkaFailure, ReferenceProblem, SecretProblem
 from kappa_operator.kafkacluster.connection import connect, resolve_cluster
 from kappa_operator.kafkacluster.decide import KafkaClusterResource
 from kappa_operator.lag.groups import name_group
-from kappa_operator.log.facts import Known, LogFacts, Start
-from kappa_operator.log.hold import Holdable
+from kappa_operator.log.facts import Edge, Known, LogFacts, Start
+from kappa_operator.log.hold import Holdable, Holds, decide_holds, release_holds
 from kappa_operator.log.proof import LogProof
 from kappa_operator.log.prove import prove
 from kappa_operator.log.uses import build_questions
@@ -37,6 +38,27 @@ async def observe_pipeline_log(
     topics = await resolve_topics(context, cluster, resource)
     questions = build_questions(resource.spec, topics, start)
     return await context.kafka.read_log(key, questions, find_known(context, cluster, resource))
+
+
+async def plan_holds(context: OperatorContext, resource: PipelineResource, holder: str) -> Holds:
+    """Return how the topics of all sources are held for the next two hours; to be repeated before half of that has passed.
+
+    Raises ReferenceProblem, SecretProblem or KafkaFailure.
+    """
+    cluster = resolve_cluster(context.cache, resource.metadata.namespace, resource.spec.cluster_ref)
+    facts = await observe_pipeline_log(context, resource, Edge.EARLIEST)
+    return decide_holds(facts, find_holdable(context, cluster, holder), holder, context.now())
+
+
+def plan_release(
+    context: OperatorContext, resource: PipelineResource, holder: str
+) -> tuple[ApplyObject, ...]:
+    """Return the actions that give back all that the holder holds, none where the KafkaCluster is gone."""
+    try:
+        cluster = resolve_cluster(context.cache, resource.metadata.namespace, resource.spec.cluster_ref)
+    except ReferenceProblem:
+        return ()
+    return release_holds(find_holdable(context, cluster, holder).values(), holder)
 
 
 def find_holdable(
