@@ -3,6 +3,7 @@
 `step` is what the workers do in a moment: they start and end tasks, create a slot, take a snapshot, read changes.
 """
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +44,13 @@ class FakeDatabase:
     slots: dict[str, int] = field(default_factory=dict)
     publications: set[str] = field(default_factory=set)
     created_slots: int = 0
+    signals: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def write_signal(self, name: str, kind: str, data: str) -> None:
+        """Write a row of the signal table, unless it is there."""
+        if name not in self.signals:
+            self.signals[name] = (kind, data)
+            self.end += 100
 
     def create_slot(self, name: str) -> None:
         """Create a slot at the end of the log."""
@@ -84,6 +92,13 @@ class FakeConnect(HttpConnect):
     snapshots: int = 0
     is_long: bool = False
     """Whether a snapshot does not end."""
+    is_reading: bool = False
+    """Whether an incremental snapshot does not go on."""
+    read_signals: tuple[str, ...] = ()
+    keys: dict[str, str] = field(default_factory=dict)
+    """What the position has of keys meanwhile."""
+    left: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Tables that the signal of an incremental snapshot has left."""
 
     async def close(self) -> None:
         """Close nothing."""
@@ -178,6 +193,15 @@ class FakeConnect(HttpConnect):
             offset = {"file": "binlog.000003", "pos": number, "gtids": f"0-1-{number}"}
         if self.is_long:
             offset |= {"snapshot": "INITIAL", "snapshot_completed": False}
+        for signal, tables in self.left.items():
+            known = [
+                {
+                    "incremental_snapshot_collections_id": table,
+                    "incremental_snapshot_collections_correlation_id": signal,
+                }
+                for table in tables
+            ]
+            offset |= {"incremental_snapshot_collections": json.dumps(known), **self.keys}
         return ConnectorOffsets.model_validate({"offsets": [{"partition": SERVER, "offset": offset}]})
 
     async def delete_offsets(self, access: ConnectAccess, name: str) -> None:
@@ -186,6 +210,17 @@ class FakeConnect(HttpConnect):
         if found.state != STOPPED or found.task is not None:
             raise ConnectRefused("it is not stopped")
         self.positions.pop(name, None)
+        self.left.clear()
+        self.fuse.wrote()
+
+    async def alter_offsets(self, access: ConnectAccess, name: str, offsets: ConnectorOffsets) -> None:
+        """Set the position of a stopped connector."""
+        found = self._find(name)
+        if found.state != STOPPED or found.task is not None:
+            raise ConnectRefused("it is not stopped")
+        (entry,) = offsets.offsets
+        self.positions[name] = (entry.offset or {})["lsn"]
+        self.left.clear()
         self.fuse.wrote()
 
     # what tests call
@@ -194,10 +229,10 @@ class FakeConnect(HttpConnect):
         """Let the workers do what was requested; return whether anything changed. Those that are unreachable do nothing."""
         if self.unreachable:
             return False
-        before = repr((self.connectors, self.positions, self.database))
+        before = repr((self.connectors, self.positions, self.database, self.left))
         for name, connector in self.connectors.items():
             self._work(name, connector)
-        return repr((self.connectors, self.positions, self.database)) != before
+        return repr((self.connectors, self.positions, self.database, self.left)) != before
 
     def write_rows(self) -> None:
         """Have the application write, which moves the end of the log."""
@@ -214,9 +249,26 @@ class FakeConnect(HttpConnect):
             return
         if connector.task != RUNNING and not self._start(name, connector):
             return
+        if "signal.data.collection" in connector.config:
+            self._read_signals()
         self.positions[name] = self.database.end
         if "slot.name" in connector.config:
             self.database.slots[connector.config["slot.name"]] = self.database.end
+
+    def _read_signals(self) -> None:
+        """Read one table of the present snapshot, and the signals that are new."""
+        if not self.is_reading:
+            self.left = {signal: tables[1:] for signal, tables in self.left.items() if tables[1:]}
+        for signal, (kind, data) in self.database.signals.items():
+            if signal in self.read_signals:
+                continue
+            self.read_signals = (*self.read_signals, signal)
+            names = json.loads(data).get("data-collections", [])
+            self.left = (
+                {signal: tuple(each.replace("\\", "") for each in names)}
+                if kind == "execute-snapshot"
+                else {}
+            )
 
     def _start(self, name: str, connector: FakeConnector) -> bool:
         """Start a task as Debezium does: behind its slot it fails or takes a snapshot, as it does without a position."""

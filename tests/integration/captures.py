@@ -163,6 +163,11 @@ class DatabaseCapture(Operator, ABC, Generic[Database]):
             consumer.close()
         return found
 
+    def read_offsets(self, request: str) -> dict[str, Any]:
+        """Return the answer to a request about the position; nothing while there is none."""
+        answer: dict[str, Any] = ((self.get(SOURCE) or {}).get("status", {}).get("offsets")) or {}
+        return answer if answer.get("request") == request else {}
+
     def _mount_secret(self) -> None:
         data = (self.cluster.read(_SECRET) or {}).get("data") or {}
         self.workers.write_sources({name: base64.b64decode(value) for name, value in data.items()})

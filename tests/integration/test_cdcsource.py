@@ -39,11 +39,11 @@ async def capture(lab: tuple[Postgres, ConnectCluster, Broker]) -> AsyncIterator
         yield capture
 
 
-def run_statement(database: Postgres, message: str) -> None:
+def run_statements(database: Postgres, message: str) -> None:
     """Do what the condition says, as the administrator."""
-    statement = message.partition("; run: ")[2].partition(";")[0]
+    statements = message.partition("; run: ")[2].rpartition(";")[0]
     with psycopg.connect(database.address, autocommit=True) as admin:
-        admin.execute(statement.encode())
+        admin.execute(statements.encode())
 
 
 async def test_the_life_of_a_source(capture: Capture) -> None:
@@ -60,7 +60,7 @@ async def _become_ready(capture: Capture) -> None:
     capture.write(deletionPolicy="Delete", topicDeletionPolicy="Delete")
     message = await capture.until_reason("DatabaseNotReady")
     assert 'run: ALTER ROLE "reader" REPLICATION;' in message
-    run_statement(capture.database, message)
+    run_statements(capture.database, message)
     await capture.until_reason("ConnectorRunning", seconds=90)
     await capture.until_equal()
     assert capture.count_operations("r") == 500

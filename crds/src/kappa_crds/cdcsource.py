@@ -6,11 +6,12 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from kappa_crds.cdcsource_proof import PROVEN, ProofPolicy
+from kappa_crds.cdcsource_requests import IncrementalSnapshot, OffsetsRequest, SchemaChanges
 from kappa_crds.cdcsource_status import CDCSourceStatus
 from kappa_crds.databases import ColumnPattern, KeyColumn, MySql, PostgreSql, TableName
 from kappa_crds.envelope import DecimalEncoding
 from kappa_crds.model import Duration, Model, PositiveDuration, ResourceName, Rule
-from kappa_crds.outbox import Outbox
+from kappa_crds.outbox import ExactTable, Outbox
 from kappa_crds.resource import Kind, PrinterColumn, build_columns
 from kappa_crds.topic import Cleanup, DeletionPolicy
 
@@ -127,6 +128,8 @@ class Snapshot(Model):
     request: Annotated[str, Field(max_length=64)] = ""
     """Any text; a change forgets the position of the connector and takes a new snapshot of all tables. With mode Never, the
     connector continues at the end of the log of the database instead."""
+    incremental: IncrementalSnapshot | None = None
+    """Rows of some tables are read again while changes are read."""
 
 
 class SourceTopics(Model):
@@ -202,6 +205,10 @@ class CDCSourceSpec(Model):
             "spec.proof compares tables of PostgreSQL only; remove it",
         ),
         Rule(
+            "has(self.postgresql) || (!has(self.signalTable) && !has(self.offsets) && !has(self.schemaChanges) && (!has(self.snapshot) || !has(self.snapshot.incremental)))",
+            "spec.signalTable, spec.offsets, spec.schemaChanges and spec.snapshot.incremental need spec.postgresql",
+        ),
+        Rule(
             f"!has(self.config) || self.config.all(name, name in [{_TUNING}])",
             f"spec.config has a property that is not allowed; allowed are {', '.join(TUNING)}",
             f"'spec.config.' + self.config.filter(name, !(name in [{_TUNING}]))[0] + ' is not allowed; allowed are {', '.join(TUNING)}'",
@@ -223,6 +230,9 @@ class CDCSourceSpec(Model):
     """Keys of events, for tables without a primary key."""
     snapshot: Snapshot = Snapshot()
     """How the rows that the tables have already are read."""
+    signal_table: ExactTable | None = None
+    """The table by which snapshots of some tables are requested, as SCHEMA.TABLE. It has the columns id (primary key), type and
+    data of type text. The user of the connector needs SELECT, INSERT and DELETE on it."""
     outbox: Outbox | None = None
     """A table of events, which are written to topics by what they are about, in place of its change events."""
     topic_prefix: Annotated[
@@ -250,6 +260,10 @@ class CDCSourceSpec(Model):
     """Running; Paused keeps its tasks; Stopped has none. Meanwhile the database keeps its log."""
     restart: ConnectorRestart = ConnectorRestart()
     """Back-off for restarts of failed tasks."""
+    schema_changes: SchemaChanges | None = None
+    """What happens where columns or tables are dropped, renamed or retyped."""
+    offsets: OffsetsRequest | None = None
+    """Report or change the position of the connector."""
     check_interval: PositiveDuration = "5m"
     """How often a pod checks the database."""
     proof: ProofPolicy | None = None

@@ -1,6 +1,7 @@
 """The status of a `CDCSource`: what the operator saw of its connector and its database."""
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
@@ -17,7 +18,7 @@ class DatabaseWork(Status):
     number: Annotated[int, Field(ge=1)]
     """Number of the pod."""
     task: str = "Check"
-    """Check, Drop at the deletion of the resource, or DropOutgrown for a slot that retains too much."""
+    """Check, Signal for an incremental snapshot, Drop at the deletion of the resource, or DropOutgrown for a slot that retains too much."""
     state: WorkState = WorkState.RUNNING
     """How far it is."""
     fingerprint: str = ""
@@ -123,6 +124,96 @@ class ConnectorRestarts(Status):
     """When failed tasks are restarted."""
 
 
+class IncrementalState(StrEnum):
+    """How far an incremental snapshot is."""
+
+    WAITING = "Waiting"
+    REQUESTED = "Requested"
+    RUNNING = "Running"
+    DONE = "Done"
+    STOPPED = "Stopped"
+    FAILED = "Failed"
+    SUPERSEDED = "Superseded"
+
+
+ACTIVE_SNAPSHOTS = (IncrementalState.REQUESTED, IncrementalState.RUNNING)
+"""The connector knows the request, or will read it in the log."""
+
+
+class TableRange(Status):
+    """A table of an incremental snapshot, before it was read."""
+
+    table: str
+    """Name of the table."""
+    rows: int | None = None
+    """Estimated number of rows."""
+    first: int | None = None
+    """Lowest key, where the key is one whole number."""
+    last: int | None = None
+    """Highest key, where the key is one whole number."""
+
+
+class IncrementalStatus(Status):
+    """The last incremental snapshot that was requested."""
+
+    request: str
+    """The request that it is of."""
+    state: IncrementalState
+    """How far it is."""
+    message: str = ""
+    """The state in words."""
+    signal: str = ""
+    """Id of the signal that the connector gets."""
+    tables: tuple[TableRange, ...] = ()
+    """Its tables."""
+    position: int | None = None
+    """Position (LSN, as a number) behind the request in the log: a connector that is there has read it."""
+    begun: datetime | None = None
+    """When it was requested of the connector."""
+    ended: datetime | None = None
+    """When its end was noticed."""
+    tables_done: int = 0
+    """Tables that were read."""
+    rows: int | None = None
+    """Estimated rows of all tables; a condition may leave out many."""
+    rows_done: int | None = None
+    """Estimated rows that were read."""
+    remaining: str | None = None
+    """Estimated time until the end."""
+    is_stop_sent: bool = False
+    """Whether the connector was requested to stop it."""
+
+
+class OffsetsStatus(Status):
+    """The answer to the last request in spec.offsets."""
+
+    request: str
+    """The request."""
+    at: datetime
+    """When it was carried out."""
+    message: str
+    """What was done, or why nothing was."""
+    refused: bool = False
+    """Whether nothing was done."""
+    position: dict[str, str] = Field(default_factory=dict)
+    """The position then. Keys of rows are left out."""
+
+
+class SchemaStatus(Status):
+    """The columns of the tables that the source goes by."""
+
+    fingerprint: str
+    """Fingerprint of the columns."""
+    columns: str
+    """The columns, packed."""
+    scope: str = ""
+    """Fingerprint of the choice of tables and columns in the spec."""
+    refused: str | None = None
+    """The fingerprint of a change that is not accepted."""
+    changes: tuple[str, ...] = ()
+    """What that change is."""
+
+
 class CDCSourceStatus(ResourceStatus):
     """What the operator saw of the source."""
 
@@ -160,5 +251,11 @@ class CDCSourceStatus(ResourceStatus):
     """Restarts of failed tasks."""
     snapshot_request: str | None = None
     """The last spec.snapshot.request that was carried out."""
+    incremental: IncrementalStatus | None = None
+    """The last incremental snapshot that was requested."""
+    offsets: OffsetsStatus | None = None
+    """The answer to the last request in spec.offsets."""
+    tables_schema: SchemaStatus | None = None
+    """The columns of the tables that the source goes by."""
     topics: tuple[str, ...] = ()
     """Topics of the connector, read when the resource is deleted with them."""

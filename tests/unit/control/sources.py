@@ -11,12 +11,13 @@ from fakes.connect import FakeConnect
 from fakes.context import Operator, build_resource, build_secret
 from fakes.fuse import Killed
 from kappa_crds.cdcsource_proof import ProofResult
-from kappa_crds.cdcsource_status import SlotStatus
+from kappa_crds.cdcsource_status import SlotStatus, TableRange
 from kappa_crds.quantities import format_size
 from kappa_operator.cdc.address import DatabaseKind
 from kappa_operator.cdc.facts import BinaryLog, MySQLFacts
 from kappa_operator.cdc.outcome import judge
 from kappa_operator.cdc.proof_work import ProofRequest
+from kappa_operator.cdc.shapes import compute_fingerprint, pack
 from kappa_operator.cdc.work import DatabaseRequest, DatabaseResult, DatabaseTask
 from kappa_operator.cdcsource.pods import REQUEST_ANNOTATION
 from kappa_operator.cdcsource.proof_pods import PROOF, TASK_LABEL
@@ -56,6 +57,8 @@ class Shop:
         self.answer: dict[str, Any] = {}
         self.drop_problem = ""
         self.proof: dict[str, Any] = {}
+        self.shape: dict[str, Any] = {"public.orders": (("id", "bigint", True), ("item", "text", False))}
+        self.signal_answer: dict[str, Any] = {}
         self.is_slow = False
         self.is_proof_slow = False
         self.system = "sys-1"
@@ -141,7 +144,13 @@ class Shop:
             return not self.is_proof_slow and self._end_proof(pod)
         request = DatabaseRequest.model_validate_json(pod["metadata"]["annotations"][REQUEST_ANNOTATION])
         self.requests.append(request)
-        result = self._check(request) if request.task is DatabaseTask.CHECK else self._drop(request)
+        answers = {
+            DatabaseTask.DROP: self._drop,
+            DatabaseTask.DROP_OUTGROWN: self._drop,
+            DatabaseTask.SIGNAL: self._signal,
+            DatabaseTask.CHECK: self._check,
+        }
+        result = answers[request.task](request)
         return self._answer(pod, result)
 
     def _end_proof(self, pod: Body) -> bool:
@@ -163,7 +172,13 @@ class Shop:
         slot = None
         if confirmed is not None:
             slot = SlotStatus(name=request.slot, system=self.system, timeline=1, confirmed=confirmed, retained_bytes=self.retained, safe_bytes=self.safe, retained=format_size(self.retained))  # fmt: skip
-        fields = {"tables": 3, "system": self.system, "slot": slot}
+        fields = {
+            "tables": 3,
+            "system": self.system,
+            "slot": slot,
+            "columns": pack(self.shape),
+            "fingerprint": compute_fingerprint(self.shape),
+        }
         if request.kind is DatabaseKind.MYSQL:
             found = judge(self._build_facts(request), request)
             fields |= {"binlog": found.binlog, "asked": found.asked}
@@ -173,6 +188,18 @@ class Shop:
         """Return a server whose log has what the marks expect, but for `gtids_at`."""
         marks = tuple(self.gtids_at.get(each.file, each.gtids) for each in request.marks)
         return MySQLFacts((10, 11), True, ("reader", "%"), "", log=replace(self.log, marks=marks))
+
+    def _signal(self, request: DatabaseRequest) -> DatabaseResult:
+        signal = request.signal
+        assert signal is not None
+        if self.signal_answer:
+            return DatabaseResult(**self.signal_answer)
+        self.connect.database.write_signal(signal.id, signal.type, signal.data)
+        ranges = tuple(
+            TableRange(table=f"{each.schema_name}.{each.name}", rows=1000, first=1, last=1000)
+            for each in signal.tables
+        )
+        return DatabaseResult(ranges=ranges, position=self.connect.database.end)
 
     def _drop(self, request: DatabaseRequest) -> DatabaseResult:
         if self.drop_problem:
@@ -204,6 +231,9 @@ class Shop:
         body = self.operator.get(SOURCE)
         status = self.get_status()
         kept = {name: status.get(name) for name in ("state", "slot", "lost", "tables", "snapshotRequest")}
+        kept["slot"] = {**(kept["slot"] or {}), "confirmed": None}  # it depends on when the last check was
+        kept["incremental"] = _leave_out_times(status.get("incremental"))
+        kept["offsets"] = _leave_out_times(status.get("offsets"))
         conditions = [(c["type"], c["status"], c["reason"]) for c in status.get("conditions", [])]
         proof = status.get("proof") or {}
         return {
@@ -211,6 +241,7 @@ class Shop:
             "connectors": {name: (each.config, each.state, each.task) for name, each in self.connect.connectors.items()},
             "positions": self.connect.positions,
             "snapshots": self.connect.snapshots,
+            "signals": list(database.signals.values()),
             "slots": database.slots,
             "created": database.created_slots,
             "publications": sorted(database.publications),
@@ -219,6 +250,12 @@ class Shop:
             "finalizers": body and body["metadata"].get("finalizers"),
             "status": (kept, conditions),
         }  # fmt: skip
+
+
+def _leave_out_times(status: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return a part of the status without times and the numbers of pods."""
+    times = ("begun", "ended", "at", "message", "signal", "position", "remaining")
+    return None if status is None else {name: value for name, value in status.items() if name not in times}
 
 
 async def start(**spec: Any) -> Shop:

@@ -246,11 +246,11 @@ def test_signals_name_exactly_the_rows_that_a_snapshot_repairs() -> None:
     ]
     (signal,) = build_signals(table, found, "proof")
     assert json.loads(signal.data) == {
-        "data-collections": ["public.orders"],
+        "data-collections": [r"public\.orders"],
         "type": "incremental",
         "additional-conditions": [
             {
-                "data-collection": "public.orders",
+                "data-collection": r"public\.orders",
                 "filter": """("id", "name") IN (('1', 'it''s'), ('3', 'y'))""",
             }
         ],

@@ -54,6 +54,11 @@ def outgrow(shop: Shop) -> None:
     shop.operator.clock.advance(300)
 
 
+def rename_column(shop: Shop) -> None:
+    shop.shape = {"public.orders": (("id", "bigint", True), ("name", "text", False))}
+    shop.operator.clock.advance(301)
+
+
 def both(*steps: Step) -> Step:
     def step(shop: Shop) -> None:
         for each in steps:
@@ -61,6 +66,10 @@ def both(*steps: Step) -> Step:
 
     return step
 
+
+SIGNALS = {"signalTable": "public.kappa_signals"}
+WANTED: dict[str, Any] = {"request": "some", "tables": [{"table": "public.orders"}]}
+SOME: dict[str, Any] = {**SIGNALS, "snapshot": {"incremental": WANTED}}
 
 STEPS: dict[str, tuple[Step, ...]] = {
     "creating": (write(),),
@@ -72,6 +81,12 @@ STEPS: dict[str, tuple[Step, ...]] = {
     "a new snapshot": (write(), write(snapshot={"request": "again"})),
     "losing the slot": (write(), write(state="Stopped"), lose_slot),
     "a new snapshot after a loss": (write(), write(state="Stopped"), lose_slot, write(snapshot={"request": "again"})),
+    "a snapshot of some tables": (write(**SIGNALS), write(**SOME)),
+    "a snapshot of some tables and of all": (write(**SIGNALS), write(**{**SOME, "snapshot": {"incremental": WANTED, "request": "again"}})),
+    "another position": (write(), write(state="Stopped"), write(state="Stopped", offsets={"request": "x", "set": {"lsn": "0/FFFF"}})),
+    "no position": (write(), write(state="Stopped"), write(state="Stopped", offsets={"request": "x", "reset": True})),
+    "refusing a column": (write(schemaChanges={"policy": "Refuse"}), rename_column),
+    "following a column": (write(), rename_column),
     "restarting": (write(), fail_once),
     "proving": (write(**PROVE),),
     "proving again": (write(**PROVE), pass_hour),
@@ -127,6 +142,7 @@ async def test_each_step_ends_as_it_should() -> None:
         "a new snapshot": 2,
         "a new snapshot with MariaDB": 2,
         "a new snapshot after a loss": 2,
+        "a snapshot of some tables and of all": 2,
         "deleting and creating": 2,
     }
     assert ends["deleting with slot and topics"]["slots"] == {}
@@ -135,6 +151,10 @@ async def test_each_step_ends_as_it_should() -> None:
     assert ends["dropping a slot that retains too much"]["slots"] == {}
     assert ends["dropping a slot that retains too much"]["status"][0]["state"] == "Lost"
     assert ends["losing the slot"]["status"][0]["state"] == "Lost"
+    assert {name: len(end["signals"]) for name, end in ends.items() if end["signals"]} == {
+        "a snapshot of some tables": 1,
+        "a snapshot of some tables and of all": 1,
+    }
     for end in ends.values():
         assert end["created"] <= 2
         assert len(end["slots"]) <= 1

@@ -89,6 +89,7 @@ class PostgresTable:
     owned: bool = False
     has_usage: bool = True
     has_select: bool = True
+    has_write: bool = False
     has_row_security: bool = False
     columns: tuple[PostgresColumn, ...] = ()
 
@@ -103,6 +104,7 @@ class PostgresFacts:
     """A PostgreSQL server, as one user of one database sees it. `version` is `server_version_num`.
 
     `system` identifies the database system, and is empty where the user may not see it. `timeline` grows with each promotion of a standby.
+    `shapes` are all columns of the tables: name, type, and whether the primary key has it.
     """
 
     version: int
@@ -120,6 +122,7 @@ class PostgresFacts:
     slots: tuple[Slot, ...] = ()
     publication: Publication | None = None
     tables: tuple[PostgresTable, ...] = ()
+    shapes: Mapping[TableName, tuple[tuple[str, str, bool], ...]] = field(default_factory=dict)
     connection: Connection = Connection()
 
     @property

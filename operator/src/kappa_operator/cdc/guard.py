@@ -50,3 +50,9 @@ def find_loss(
 def format_lsn(position: int) -> str:
     """Return an LSN as PostgreSQL writes it."""
     return f"{position >> 32:X}/{position & 0xFFFFFFFF:X}"
+
+
+def parse_lsn(text: str) -> int:
+    """Return an LSN as a number; raise ValueError."""
+    high, _, low = text.partition("/")
+    return (int(high, 16) << 32) + int(low, 16)

@@ -1,27 +1,35 @@
 """From the facts and findings of a database to the answer of the pod that checks it. Nothing here does I/O."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
 from kappa_crds.cdcsource_status import BinlogStatus, LogMark, SlotStatus
 from kappa_crds.quantities import format_size
+from kappa_operator.cdc.connector.expressions import to_expression
 from kappa_operator.cdc.facts import Facts, PostgresFacts, TableName
 from kappa_operator.cdc.findings import Finding, Severity, sort_findings
 from kappa_operator.cdc.patterns import TablePattern, parse_patterns
 from kappa_operator.cdc.rules import Request, check_database
 from kappa_operator.cdc.rules.mysql import find_retention
 from kappa_operator.cdc.rules.postgresql_tables import list_published
+from kappa_operator.cdc.rules.signal_table import check_signal_table
+from kappa_operator.cdc.shapes import MOST_BYTES as MOST_COLUMNS
+from kappa_operator.cdc.shapes import compute_fingerprint, pack
 from kappa_operator.cdc.work import MOST_BYTES, AskedMark, DatabaseRequest, DatabaseResult, FoundProblem
 
 _TEXT, _STATEMENT = 300, 1200
 """Characters of a finding that are kept."""
+_BESIDE_ERRORS = 1500
+"""Bytes of columns beside findings that keep a connector from starting."""
 _NO_KEY = "no-primary-key"
 
 
 def build_request(request: DatabaseRequest) -> Request:
     """Return what the rules need to know."""
+    include = (*request.include, *([request.signal_table] if request.signal_table else []))
     return Request(
-        parse_patterns(request.include, _choose_schema(request)),
+        parse_patterns(include, _choose_schema(request)),
         request.publication,
         slot=request.slot,
         failover=request.failover,
@@ -31,18 +39,42 @@ def build_request(request: DatabaseRequest) -> Request:
 
 def judge(facts: Facts, request: DatabaseRequest) -> DatabaseResult:
     """Return what was found."""
-    facts = _leave_out(facts, parse_some(request.exclude, request))
-    findings = sort_findings(_judge_keys(check_database(facts, build_request(request)), request))
+    facts = _leave_out(facts, parse_some(request.exclude, request), _find_signal_table(request))
+    findings = sort_findings(
+        _judge_signals(facts, _judge_keys(check_database(facts, build_request(request)), request), request)
+    )
+    errors = sum(each.severity is Severity.ERROR for each in findings)
     return fit(
         DatabaseResult(
-            errors=sum(each.severity is Severity.ERROR for each in findings),
+            errors=errors,
             warnings=sum(each.severity is Severity.WARNING for each in findings),
             findings=tuple(map(_cut, findings)),
             tables=_count_tables(facts, request),
             **_describe_postgresql(facts, request),
             **_describe_log(facts, request),
+            **_describe_columns(facts, request, _BESIDE_ERRORS if errors else MOST_COLUMNS),
         )
     )
+
+
+def _describe_columns(facts: Facts, request: DatabaseRequest, most: int) -> dict[str, str]:
+    """Return the columns that events have."""
+    if not isinstance(facts, PostgresFacts):
+        return {}
+    signals, hidden = (
+        _find_signal_table(request),
+        [re.compile(to_expression(each), re.IGNORECASE) for each in request.hidden],
+    )
+    shape = {
+        str(table.name): tuple(
+            column
+            for column in facts.shapes.get(table.name, ())
+            if not any(each.fullmatch(f"{table.name}.{column[0]}") for each in hidden)
+        )
+        for table in list_published(facts, build_request(request))
+        if table.name != signals
+    }
+    return {"columns": pack(shape, most), "fingerprint": compute_fingerprint(shape)}
 
 
 def parse_some(texts: Iterable[str], request: DatabaseRequest) -> tuple[TablePattern, ...]:
@@ -54,9 +86,24 @@ def _choose_schema(request: DatabaseRequest) -> str:
     return "public" if request.kind == "postgresql" else request.database
 
 
-def _leave_out(facts: Facts, exclude: tuple[TablePattern, ...]) -> Facts:
+def _find_signal_table(request: DatabaseRequest) -> TableName | None:
+    schema, dot, name = request.signal_table.partition(".")
+    return TableName(schema, name) if dot else None
+
+
+def _judge_signals(facts: Facts, findings: Iterable[Finding], request: DatabaseRequest) -> Iterable[Finding]:
+    """Yield the findings about the signal table: one that is missing has a statement, unlike other tables."""
+    name = _find_signal_table(request)
+    if name is None or not isinstance(facts, PostgresFacts):
+        yield from findings
+        return
+    yield from check_signal_table(facts, name)
+    yield from (each for each in findings if (each.rule, each.subject) != ("no-such-table", f"table {name}"))
+
+
+def _leave_out(facts: Facts, exclude: tuple[TablePattern, ...], signals: TableName | None) -> Facts:
     def is_kept(name: TableName) -> bool:
-        return not any(pattern.matches(name) for pattern in exclude)
+        return name == signals or not any(pattern.matches(name) for pattern in exclude)
 
     if isinstance(facts, PostgresFacts):
         return replace(facts, tables=tuple(each for each in facts.tables if is_kept(each.name)))
@@ -79,9 +126,9 @@ def _judge_keys(findings: Iterable[Finding], request: DatabaseRequest) -> Iterab
 
 
 def _count_tables(facts: Facts, request: DatabaseRequest) -> int:
-    rules = build_request(request)
+    rules, signals = build_request(request), _find_signal_table(request)
     if isinstance(facts, PostgresFacts):
-        return len(list_published(facts, rules))
+        return sum(each.name != signals for each in list_published(facts, rules))
     return sum(any(pattern.matches(each.name) for pattern in rules.patterns) for each in facts.tables)
 
 

@@ -137,7 +137,7 @@ async def _read_details(
         **(identity[0] if identity else {}),
         "slots": tuple(Slot(**row._asdict()) for row in slots),
         "publication": await _read_publication(cursor, version, publication),
-        "tables": await _read_tables(cursor, patterns),
+        **await _read_tables(cursor, patterns),
     }
 
 
@@ -163,7 +163,7 @@ async def _read_publication(cursor: _Cursor, version: int, name: str) -> Publica
     )
 
 
-async def _read_tables(cursor: _Cursor, patterns: tuple[TablePattern, ...]) -> tuple[PostgresTable, ...]:
+async def _read_tables(cursor: _Cursor, patterns: tuple[TablePattern, ...]) -> dict[str, Any]:
     likes = [each.to_like() for each in patterns]
     values = [each[0] for each in likes], [each[1] for each in likes], MOST_TABLES
     rows = await _read(cursor, queries.TABLES, values)
@@ -173,7 +173,14 @@ async def _read_tables(cursor: _Cursor, patterns: tuple[TablePattern, ...]) -> t
             row.name, row.type, row.type_kind, row.is_array, row.is_generated, row.dimensions
         )
         columns.setdefault(row.oid, []).append(column)
-    return tuple(_build_table(row, tuple(columns.get(row.oid, ()))) for row in rows)
+    shapes = await _read(cursor, queries.SHAPES, ([row.oid for row in rows],))
+    return {
+        "tables": tuple(_build_table(row, tuple(columns.get(row.oid, ()))) for row in rows),
+        "shapes": {
+            TableName(row.nspname, row.relname): tuple(zip(row.names, row.types, row.keys, strict=True))
+            for row in shapes
+        },
+    }
 
 
 def _build_table(row: Any, columns: tuple[PostgresColumn, ...]) -> PostgresTable:

@@ -66,6 +66,7 @@ TABLES: Final[LiteralString] = """
         pg_has_role(c.relowner, 'USAGE') AS owned,
         has_schema_privilege(n.oid, 'USAGE') AS has_usage,
         has_table_privilege(c.oid, 'SELECT') AS has_select,
+        has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'DELETE') AS has_write,
         row_security_active(c.oid) AS has_row_security
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     LEFT JOIN pg_class r ON c.relispartition AND r.oid = pg_partition_root(c.oid)
@@ -89,4 +90,14 @@ COLUMNS: Final[LiteralString] = """
         AND (a.attgenerated <> '' OR t.typtype <> 'b' OR element.oid IS NOT NULL OR t.oid > 16384 OR t.typname IN (
             'pg_lsn', 'pg_snapshot', 'txid_snapshot', 'tsquery', 'jsonpath', 'xid', 'xid8', 'cid', 'tid', 'aclitem', 'name'))
     ORDER BY a.attrelid, a.attnum LIMIT 50000
+"""
+# The length of a text is left out: events do not depend on it.
+SHAPES: Final[LiteralString] = """
+    SELECT n.nspname, c.relname, array_agg(a.attname::text ORDER BY a.attnum) AS names,
+        array_agg(format_type(a.atttypid, CASE WHEN t.typname IN ('varchar', 'bpchar') THEN NULL ELSE a.atttypmod END) ORDER BY a.attnum) AS types,
+        array_agg(i.indexrelid IS NOT NULL ORDER BY a.attnum) AS keys
+    FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    JOIN pg_type t ON t.oid = a.atttypid
+    LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary AND a.attnum = ANY (i.indkey)
+    WHERE c.oid = ANY (%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped GROUP BY 1, 2 LIMIT 5000
 """

@@ -6,7 +6,7 @@ bytes of it. Neither has a password: that is a mounted file.
 
 from enum import StrEnum
 
-from kappa_crds.cdcsource_status import BinlogStatus, LogMark, SlotStatus
+from kappa_crds.cdcsource_status import BinlogStatus, LogMark, SlotStatus, TableRange
 from kappa_crds.model import Model, Status
 from kappa_operator.cdc.address import DatabaseKind
 from kappa_operator.cdc.findings import Severity
@@ -21,6 +21,7 @@ class DatabaseTask(StrEnum):
     """The tasks of a pod."""
 
     CHECK = "Check"
+    SIGNAL = "Signal"
     DROP = "Drop"
     DROP_OUTGROWN = "DropOutgrown"
 
@@ -42,10 +43,31 @@ class AskedMark(Status):
     gtids: str | None = None
 
 
+class SignalTable(Model):
+    """A table of a signal. `condition` is SQL that the operator built, empty for all rows; `is_keyed` where spec.keys names a key."""
+
+    schema_name: str
+    name: str
+    condition: str = ""
+    is_keyed: bool = False
+
+
+class SignalRequest(Model):
+    """A signal for the connector, and the table that it is written to. `tables` are measured before."""
+
+    target: tuple[str, str]
+    id: str
+    type: str
+    data: str
+    publication: str = ""
+    tables: tuple[SignalTable, ...] = ()
+
+
 class DatabaseRequest(Model):
     """What to do in which database.
 
-    `include`, `exclude` and `keyed` are patterns of tables, the last of those whose key the source defines. Topics are `compacted` where a
+    `signal_table` is SCHEMA.TABLE, where the source has one. `hidden` are patterns of columns that events do not have. `include`,
+    `exclude` and `keyed` are patterns of tables, the last of those whose key the source defines. Topics are `compacted` where a
     record needs a key. `drop_publication` is for a publication that the connector created. `least_retained` is for a slot that has outgrown a
     limit: it is dropped only if it retains so many bytes still. `marks` are positions in the binary log.
     """
@@ -67,6 +89,9 @@ class DatabaseRequest(Model):
     least_retained: int = 0
     failover: bool = False
     marks: tuple[WantedMark, ...] = ()
+    signal_table: str = ""
+    signal: SignalRequest | None = None
+    hidden: tuple[str, ...] = ()
 
 
 class FoundProblem(Status):
@@ -89,7 +114,9 @@ class DatabaseResult(Status):
 
     `findings` are the first ones, errors first; `errors` and `warnings` count all. `slot` is there where the database has the slot of the
     connector; `system` identifies the database either way. `binlog` is the binary log of MySQL or MariaDB, and `asked` what it has at the
-    marks of the request. `dropped` lists what a drop removed, for people.
+    marks of the request. `dropped` lists what a drop removed, for people. `columns` are those of the tables, packed, and `fingerprint`
+    that of them. `refused` is why a signal was not written, where to repeat it is no use; else `ranges` are its tables, and `position`
+    is behind it in the log.
     """
 
     problem: str = ""
@@ -104,3 +131,8 @@ class DatabaseResult(Status):
     binlog: BinlogStatus | None = None
     asked: tuple[AskedMark, ...] = ()
     dropped: tuple[str, ...] = ()
+    refused: str = ""
+    columns: str = ""
+    fingerprint: str = ""
+    ranges: tuple[TableRange, ...] = ()
+    position: int | None = None

@@ -15,6 +15,7 @@ from kappa_operator.cdc.errors import ConnectDenied, DatabaseProblem
 from kappa_operator.cdc.login import build_address
 from kappa_operator.cdc.outcome import build_request, judge
 from kappa_operator.cdc.rules import describe_connect_denied
+from kappa_operator.cdc.send import send_signal
 from kappa_operator.cdc.work import DatabaseRequest, DatabaseResult, DatabaseTask, FoundProblem
 
 
@@ -22,6 +23,8 @@ async def work(request: DatabaseRequest, login: Path) -> DatabaseResult:
     """Do what is requested, and return what was found or done."""
     address = build_address(request, login, DatabaseKind(request.kind))
     try:
+        if request.signal is not None:
+            return await send_signal(address, request.signal)
         if request.task is not DatabaseTask.CHECK:
             publication = request.publication if request.drop_publication else ""
             dropped = await drop_replication(

@@ -29,6 +29,7 @@ from kappa_operator.cdcsource.model import (
 )
 from kappa_operator.cdcsource.objects import build_database_request, compute_fingerprint, get_slot
 from kappa_operator.cdcsource.pods import create_pod, find_refusal
+from kappa_operator.cdcsource.schema import fold_schema
 from kappa_operator.cdcsource.works import number_work
 from kappa_operator.engine.actions import DeleteObject, EmitEvent, RecordStatus
 from kappa_operator.engine.plan import Plan, Verdict, judge_error, working
@@ -42,6 +43,8 @@ def check_database(observed: CDCSourceObserved, now: datetime) -> Plan | None:
     work = observed.resource.status.work
     if work is not None and work.state is WorkState.ENDED:
         return _clean_up(observed, work)
+    if work is not None and work.state is WorkState.RUNNING and work.task == DatabaseTask.SIGNAL:
+        return None
     if observed.pod is not None:
         return _follow(observed, observed.pod, now)
     if find_refusal(observed) is not None:
@@ -164,7 +167,9 @@ def _finish(observed: CDCSourceObserved, result: DatabaseResult, now: datetime) 
     warnings: tuple[EmitEvent, ...] = ()
     if not result.problem:
         judged, more, warnings = judge_slot(observed, result.slot, now)
-        fields |= _describe(observed, result) | judged
+        schema, changes = fold_schema(observed, result)
+        fields |= {**_describe(observed, result), **judged, "tables_schema": schema}
+        warnings = (*warnings, *changes)
     before, ready = _get_condition(observed), condition.status == "True"
     verdict = _keep(observed, Verdict("Checking" if ready else "Waiting", reason, message))
     events: tuple[EmitEvent, ...] = ()
@@ -194,6 +199,8 @@ def _judge(result: DatabaseResult) -> Explained:
     if result.errors:
         return Reason.DATABASE_NOT_READY, _describe_first(first, result.errors)
     more = f"; {result.warnings} warnings, see kappa cdc check" if result.warnings else ""
+    if result.fingerprint and not result.columns:
+        more += "; they are too many to notice changes of their columns"
     return Reason.DATABASE_READY, f"{result.tables} tables can be read{more}"
 
 

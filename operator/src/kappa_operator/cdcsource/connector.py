@@ -4,10 +4,17 @@ Kafka Connect takes a moment for each change, so each step is repeated until its
 for a snapshot is recorded after the position was forgotten: after a crash in between it is forgotten again, before any task has started.
 """
 
+from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from kappa_crds.cdcsource import SNAPSHOTTING, SnapshotMode, SourceState
-from kappa_crds.cdcsource_status import ConnectorRestarts
+from kappa_crds.cdcsource_status import (
+    ACTIVE_SNAPSHOTS,
+    ConnectorRestarts,
+    IncrementalState,
+    IncrementalStatus,
+)
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_operator import intervals
@@ -15,6 +22,7 @@ from kappa_operator.backoff import Backoff
 from kappa_operator.cdc.connector.failures import FailureCause, explain_failure
 from kappa_operator.cdc.quoting import quote_postgresql_text
 from kappa_operator.cdcsource.check import measure_wait
+from kappa_operator.cdcsource.incremental import follow_snapshot, supersede
 from kappa_operator.cdcsource.model import (
     CDCSourceObserved,
     ConnectorView,
@@ -24,6 +32,7 @@ from kappa_operator.cdcsource.model import (
     report,
 )
 from kappa_operator.cdcsource.objects import CDCSourceResource, build_config, build_credentials, get_slot
+from kappa_operator.cdcsource.schema import describe_tables
 from kappa_operator.connect.model import PAUSED, RUNNING, STOPPED
 from kappa_operator.engine import actions as act
 from kappa_operator.engine.plan import Plan, Verdict, judge_error, ready, stalled, working
@@ -71,8 +80,11 @@ def take_snapshot(observed: CDCSourceObserved, now: datetime) -> Plan | None:
     if not _is_in(observed.connector, STOPPED) or observed.connector.status.tasks:
         stop = act.SetConnectorState(cluster, name, STOPPED)
         return Plan((stop,), build_status(observed, verdict, now), intervals.WORKING)
-    gone: dict[str, None] = dict.fromkeys(("lost", "slot", "binlog", "schema_topic"))
-    done = {"snapshot_request": resource.spec.snapshot.request, **gone}
+    done: dict[str, Any] = {
+        **dict.fromkeys(("lost", "slot", "binlog", "schema_topic")),
+        "snapshot_request": resource.spec.snapshot.request,
+        "incremental": supersede(resource.status.incremental, now),
+    }
     status = build_status(observed, verdict, now, **done, restarts=_forgive(resource.status.restarts))
     lost, asked = resource.status.lost, "by spec.snapshot.request"
     why = f"because changes were lost: {lost}" if _is_needed(resource) else asked
@@ -105,15 +117,30 @@ def create_connector(observed: CDCSourceObserved, now: datetime) -> Plan | None:
     create = act.CreateConnector(
         observed.cluster_key, resource.metadata.name, config, _STATES[resource.spec.state]
     )
-    status = resource.status.replace(snapshot_request=requested, credentials=observed.credentials)
+    known = {
+        "snapshot_request": requested,
+        "credentials": observed.credentials,
+        "incremental": _pass_over(resource),
+    }
+    status = resource.status.replace(**known)
     record = () if status == resource.status else (act.RecordStatus(status),)
     return Plan((*record, create), requeue_after=intervals.WORKING)
+
+
+def _pass_over(resource: CDCSourceResource) -> IncrementalStatus | None:
+    """Return a request that a source has from its beginning as passed over: it came with the manifest of an earlier one."""
+    wanted, status = resource.spec.snapshot.incremental, resource.status
+    if wanted is None or status.snapshot_request is not None:
+        return status.incremental
+    message = "it was in the manifest before the source began; request it again if its rows are needed"
+    return IncrementalStatus(request=wanted.request, state=IncrementalState.SUPERSEDED, message=message)
 
 
 def _build_config(observed: CDCSourceObserved) -> dict[str, str]:
     assert observed.cluster is not None  # noqa: S101 - the steps before wait for it
     owns = observed.resource.status.owns_publication is not False
-    return build_config(observed.resource, observed.credentials, observed.cluster, owns_publication=owns)
+    config = build_config(observed.resource, observed.credentials, observed.cluster, owns_publication=owns)
+    return {**config, **describe_tables(observed.resource)}
 
 
 def report_foreign(observed: CDCSourceObserved, now: datetime) -> Plan | None:
@@ -238,7 +265,10 @@ def report_source(observed: CDCSourceObserved, now: datetime) -> Plan:
     condition = build_condition(
         observed, SNAPSHOTTING, "True" if snapshotting else "False", (reason, text), now
     )
-    return report(observed, verdict, now, _choose_wait(observed, verdict, now), condition, restarts=restarts)
+    snapshot, events = follow_snapshot(observed, now)
+    fields = {"restarts": restarts, "incremental": snapshot}
+    plan = report(observed, verdict, now, _choose_wait(observed, verdict, now), condition, **fields)
+    return replace(plan, actions=events)
 
 
 def _judge(observed: CDCSourceObserved, *, snapshotting: bool) -> Verdict:
@@ -262,6 +292,9 @@ def _judge(observed: CDCSourceObserved, *, snapshotting: bool) -> Verdict:
 def _choose_wait(observed: CDCSourceObserved, verdict: Verdict, now: datetime) -> float:
     """Return the seconds until the next look: no event reports what happens in Kafka Connect."""
     if observed.pod is not None or verdict.state == "Starting":
+        return intervals.WORKING
+    snapshot = observed.resource.status.incremental
+    if snapshot is not None and snapshot.state in ACTIVE_SNAPSHOTS:
         return intervals.WORKING
     wait = intervals.SAMPLE if verdict.ready == "True" or verdict.settled else intervals.SOON
     return max(intervals.WORKING, min(wait, measure_wait(observed, now)))

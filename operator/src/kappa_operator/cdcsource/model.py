@@ -92,9 +92,8 @@ class CDCSourceObserved:
     `cluster` is the KafkaCluster, and `is_cluster_gone` where there is none. `problem` is why it, a Secret or Kafka Connect cannot be
     used. `credentials` changes with the Secrets of the database, which the workers have where `are_credentials_kept`. `pod` is the one that works in the
     database, and `connector` None where there is none. The connector was read after the pod: its position only grows. `readers` is how a
-    proof connects to Kafka, and `proof_problem` why it cannot.
-    database, and `connector` None where there is none. The connector was read after the pod: its position only grows. `schema_topic` has the
-    history of the schemas of MySQL and MariaDB.
+    proof connects to Kafka, and `proof_problem` why it cannot. `schema_topic` has the history of the schemas of MySQL and MariaDB.
+    `prefix_owner` is an older source with the same topics.
     """
 
     resource: CDCSourceResource
@@ -109,6 +108,7 @@ class CDCSourceObserved:
     readers: KafkaClusterSpec | None = None
     proof_problem: KappaError | None = None
     schema_topic: TopicView | None = None
+    prefix_owner: str = ""
     image: str = ""
     pull_policy: str = "IfNotPresent"
     network: Network | None = None

@@ -11,9 +11,10 @@ from kappa_crds.resource import Resource
 from kappa_crds.topic import Cleanup
 from kappa_operator.cdc.address import DatabaseKind
 from kappa_operator.cdc.connector.common import Source
+from kappa_operator.cdc.connector.expressions import qualify
 from kappa_operator.cdc.connector.mysql import SchemaHistory, build_mysql
 from kappa_operator.cdc.connector.names import name_publication, name_slot
-from kappa_operator.cdc.connector.postgresql import build_postgresql
+from kappa_operator.cdc.connector.postgresql import SCHEMA, build_postgresql
 from kappa_operator.cdc.work import DatabaseRequest, DatabaseTask, WantedMark
 from kappa_operator.connect.log_in import build_connector_client
 from kappa_operator.connect.names import KafkaClusterResource, name_history, name_sources_secret
@@ -95,6 +96,12 @@ def get_publication(resource: CDCSourceResource) -> str:
     return "" if database is None else name_publication(metadata.namespace, metadata.name, database)
 
 
+def get_signal_table(resource: CDCSourceResource) -> str:
+    """Return the signal table as SCHEMA.TABLE; empty where there is none."""
+    table = resource.spec.signal_table
+    return "" if table is None else qualify(table, SCHEMA)
+
+
 def get_prefix(resource: CDCSourceResource) -> str:
     """Return what the names of the topics begin with."""
     return resource.spec.topic_prefix or resource.metadata.name
@@ -138,6 +145,8 @@ def build_database_request(
         failover=spec.postgresql is not None and spec.postgresql.failover_slot,
         publication=get_publication(resource),
         is_publication_given=spec.postgresql is not None and spec.postgresql.publication is not None,
+        signal_table=get_signal_table(resource),
+        hidden=spec.columns.exclude if spec.columns else (),
         drop_publication=owned and spec.postgresql is not None and spec.postgresql.publication is None,
         marks=_list_marks(resource, position),
     )
@@ -157,9 +166,12 @@ def _list_marks(resource: CDCSourceResource, position: LogMark | None) -> tuple[
 
 
 def compute_fingerprint(resource: CDCSourceResource, credentials: str) -> str:
-    """Return the fingerprint of what a check depends on. It has no secret. A check of before a new snapshot knows another position."""
+    """Return the fingerprint of what a check depends on, and of what its result is compared with. It has no secret. A check of before a
+    new snapshot knows another position."""
     request = build_database_request(resource, DatabaseTask.CHECK).model_dump_json(
         exclude={"drop_publication", "least_retained", "marks"}
     )
-    known = [request, credentials, resource.status.snapshot_request or ""]
+    changes = resource.spec.schema_changes
+    accepted = [changes.accept] if changes and changes.accept else []
+    known = [request, credentials, resource.status.snapshot_request or "", *accepted]
     return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:10]

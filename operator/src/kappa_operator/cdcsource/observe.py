@@ -21,6 +21,7 @@ from kappa_operator.cdcsource.objects import (
     build_login,
     build_sources_ref,
 )
+from kappa_operator.cdcsource.peers import find_prefix_owner
 from kappa_operator.cdcsource.pods import build_pod_ref
 from kappa_operator.cdcsource.proof_pods import build_proof_ref
 from kappa_operator.connect.access import resolve_connect
@@ -65,7 +66,10 @@ async def observe_cdcsource(
     except ReferenceProblem as problem:
         gone = problem.reason is Reason.CLUSTER_NOT_FOUND
         return replace(observed, problem=problem, is_cluster_gone=gone)
-    observed = await _observe_readers(context, replace(observed, cluster=cluster), cluster)
+    owner = find_prefix_owner(context.cache, resource, cluster.metadata.name)
+    observed = await _observe_readers(
+        context, replace(observed, cluster=cluster, prefix_owner=owner), cluster
+    )
     return await _observe_connect(context, observed, cluster)
 
 

@@ -14,6 +14,7 @@ from kappa_operator.cdc.patterns import TablePattern, parse_patterns
 from kappa_operator.cdc.rules import Request
 from kappa_operator.cli.cdc_options import CaFile, PasswordFile, PlainText, complete_address
 from kappa_operator.cli.cdc_reconcile import reconcile
+from kappa_operator.cli.cdc_source import offsets, snapshot
 from kappa_operator.cli.cdc_status import status
 from kappa_operator.cli.cdc_view import build_view
 from kappa_operator.cli.errors import CommandError, CommandGroup, Exit
@@ -36,6 +37,8 @@ def _cdc() -> None:
 
 cdc.command()(reconcile)
 cdc.command()(status)
+cdc.command()(snapshot)
+cdc.command()(offsets)
 
 
 @cdc.command()

@@ -12,11 +12,12 @@ from kappa_operator.cdc.errors import DatabaseProblem
 from kappa_operator.cdc.facts import TableName
 from kappa_operator.cdc.patterns import TablePattern
 from kappa_operator.cdc.reconcile.model import Proof, Request, Table, Verdict
-from kappa_operator.cdc.reconcile.repair import Signal, build_signals
+from kappa_operator.cdc.reconcile.repair import build_signals
 from kappa_operator.cdc.reconcile.run import reconcile as prove
 from kappa_operator.cdc.reconcile.settings import parse_settings
 from kappa_operator.cdc.reconcile.shape import DECIMALS, UNITS
-from kappa_operator.cdc.reconcile.signals import write_signals
+from kappa_operator.cdc.send import write_signals
+from kappa_operator.cdc.signals import Signal
 from kappa_operator.cli.cdc_options import (
     CaFile,
     PasswordFile,

@@ -14,8 +14,10 @@ import typer
 
 from kappa_crds import API_VERSION
 from kappa_crds.conditions import ConditionType, find_condition
+from kappa_crds.kinds import find_kind
 from kappa_crds.manifests import ManifestError, read_manifests
 from kappa_crds.resource import ResourceStatus
+from kappa_operator.cdcsource.model import CDCSourceObserved
 from kappa_operator.cli.change import Judge, describe_change, find_judge
 from kappa_operator.cli.errors import CommandError, Exit
 from kappa_operator.cli.installation import find_settings
@@ -33,6 +35,7 @@ from kappa_operator.kafka.clients import AdminClients
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.pipeline.drivers import HttpDrivers, open_session
 from kappa_operator.pipeline.model import PipelineObserved
+from kappa_operator.verdict.source_change import describe_source_change
 
 Body = dict[str, Any]
 _NEWEST = 2**62
@@ -151,9 +154,18 @@ async def plan_one(context: OperatorContext, key: Key, judge: Judge | None = Non
     if _expect_finalizers(context.cache, key, plan):
         observed, plan = await _decide(context, key)
     planned = summarize(key, plan)
+    if isinstance(observed, CDCSourceObserved):
+        return replace(planned, change=tuple(await _describe_source(context, key, observed)))
     if not isinstance(observed, PipelineObserved):
         return planned
     return replace(planned, change=tuple(await describe_change(context, observed, judge)))
+
+
+async def _describe_source(context: OperatorContext, key: Key, observed: CDCSourceObserved) -> list[str]:
+    """Return what the change of a source means for its topics, compared with the source as it is in the cluster."""
+    live = await context.cluster.get(ObjectRef(API_VERSION, *key))
+    old = None if live is None else find_kind(key.kind).parse(live).spec
+    return [f"  · {line}" for line in describe_source_change(old, observed.resource.spec, key.name)]
 
 
 async def _decide(context: OperatorContext, key: Key) -> tuple[Observed, Plan]:

@@ -15,7 +15,14 @@ from kappa_crds.reasons import Reason
 from kappa_operator.cdc.connector.mysql import TRUSTSTORE_PASSWORD
 from kappa_operator.cdc.connector.names import CA, PASSWORD, TRUSTSTORE, USERNAME, name_key
 from kappa_operator.connect.access import resolve_connect
-from kappa_operator.connect.model import PAUSED, RUNNING, STOPPED, ConnectAccess
+from kappa_operator.connect.model import (
+    PAUSED,
+    RUNNING,
+    STOPPED,
+    ConnectAccess,
+    ConnectorOffsets,
+    OffsetEntry,
+)
 from kappa_operator.consent import DATABASE, Purpose
 from kappa_operator.engine import actions as act
 from kappa_operator.engine.context import OperatorContext
@@ -76,6 +83,9 @@ async def _change_connector(
             await client.restart(access, name)
         case act.ForgetOffsets():
             await client.delete_offsets(access, name)
+        case act.AlterOffsets(_, _, partition, offset):
+            entry = OffsetEntry(partition=partition, offset=offset)
+            await client.alter_offsets(access, name, ConnectorOffsets(offsets=(entry,)))
         case act.DeleteConnector():
             await client.delete(access, name)
         case _:

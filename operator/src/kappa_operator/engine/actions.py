@@ -376,6 +376,16 @@ class ForgetOffsets:
 
 
 @dataclass(frozen=True, slots=True)
+class AlterOffsets:
+    """Set the position of a connector without tasks; repeated, it is the same."""
+
+    cluster: Key
+    name: str
+    partition: dict[str, Any]
+    offset: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteConnector:
     """Delete a connector; its position stays in Kafka Connect."""
 
@@ -393,7 +403,13 @@ ObjectAction = (
     | DeleteObject
 )
 ConnectorAction = (
-    CreateConnector | ChangeConnector | SetConnectorState | RestartConnector | ForgetOffsets | DeleteConnector
+    CreateConnector
+    | ChangeConnector
+    | SetConnectorState
+    | RestartConnector
+    | ForgetOffsets
+    | AlterOffsets
+    | DeleteConnector
 )
 ConnectAction = KeepCredentials | DropCredentials | ConnectorAction
 HoldAction = HoldDriver | AdvanceDriver | ContinueDriver | SetDriverRole
@@ -472,6 +488,7 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             | SetConnectorState()
             | RestartConnector()
             | ForgetOffsets()
+            | AlterOffsets()
             | DeleteConnector()
         ):
             return _describe_connect_action(action)
@@ -539,6 +556,8 @@ def _describe_connect_action(action: ConnectAction) -> str:
             return f"restart what failed of connector {name}"
         case ForgetOffsets(_, name):
             return f"forget the position of connector {name}"
+        case AlterOffsets(_, name, _, offset):
+            return f"set the position of connector {name}: {offset}"
         case DeleteConnector(_, name):
             return f"delete connector {name}"
         case _:

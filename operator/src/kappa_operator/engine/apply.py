@@ -137,6 +137,7 @@ async def _apply(context: OperatorContext, resource: AnyResource, action: act.Ac
             | act.SetConnectorState()
             | act.RestartConnector()
             | act.ForgetOffsets()
+            | act.AlterOffsets()
             | act.DeleteConnector()
         ):
             await apply_connect(context, action)

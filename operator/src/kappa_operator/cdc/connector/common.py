@@ -17,6 +17,7 @@ from kappa_operator.cdc.connector.outbox import ROUTED, build_outbox
 
 OWNER, CREDENTIALS = "kappa.uid", "kappa.credentials"
 """Properties of our own, which Debezium ignores: the uid of the CDCSource, and a fingerprint of its credentials."""
+SIGNAL_TABLE = "signal.data.collection"
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 _SNAPSHOTS = {
     SnapshotMode.INITIAL: "initial",
@@ -71,6 +72,7 @@ def build_common(source: Source, default_schema: str) -> dict[str, str]:
         **dict(_build_columns(spec.columns or Columns())),
         **_build_keys(spec, default_schema),
         **_build_outbox(source, default_schema),
+        **_build_signals(spec, default_schema),
     }
 
 
@@ -86,6 +88,12 @@ def _build_outbox(source: Source, default_schema: str) -> dict[str, str]:
             f"spec.tables.include has no {spec.outbox.table}, the table of spec.outbox, so no event would be read; add it"
         )
     return build_outbox(spec.outbox, source.prefix, default_schema)
+
+
+def _build_signals(spec: CDCSourceSpec, default_schema: str) -> dict[str, str]:
+    if spec.signal_table is None:
+        return {}
+    return {SIGNAL_TABLE: qualify(spec.signal_table, default_schema), "signal.enabled.channels": "source"}
 
 
 def _flag(value: bool) -> str:

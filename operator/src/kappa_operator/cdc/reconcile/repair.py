@@ -1,33 +1,17 @@
 """The signals that make Debezium write rows again: incremental snapshots of exactly the keys that differ.
 
-Source of the format: Debezium, "Sending signals to a Debezium connector: Ad hoc snapshots". The column `data` of a signal table has
-2,048 characters as a rule, so a signal has a part of the keys.
+The column `data` of a signal table has 2,048 characters as a rule, so a signal has a part of the keys.
 """
 
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from kappa_operator.cdc.facts import TableName
-from kappa_operator.cdc.quoting import quote_postgresql, quote_postgresql_table, quote_postgresql_text
+from kappa_operator.cdc.quoting import quote_postgresql, quote_postgresql_text
 from kappa_operator.cdc.reconcile.model import Difference, DifferenceKind, Table
+from kappa_operator.cdc.signals import Signal, describe_snapshot
 
 _LONGEST = 2000
 _REPAIRED = (DifferenceKind.ONLY_IN_DATABASE, DifferenceKind.CHANGED)
-
-
-@dataclass(frozen=True)
-class Signal:
-    """A row of a signal table."""
-
-    id: str
-    data: str
-    type: str = "execute-snapshot"
-
-    def build_statement(self, table: TableName) -> str:
-        """Return the statement that writes it, which a person can run."""
-        values = ", ".join(map(quote_postgresql_text, (self.id, self.type, self.data)))
-        return f"INSERT INTO {quote_postgresql_table(table)} VALUES ({values});"  # noqa: S608 - all parts are quoted
 
 
 def build_signals(table: Table, differences: Iterable[Difference], name: str) -> tuple[Signal, ...]:
@@ -39,7 +23,7 @@ def build_signals(table: Table, differences: Iterable[Difference], name: str) ->
     if not keys:
         return ()
     if not table.is_searchable:
-        return (Signal(f"{name}-1", _describe(table.name, None)),)
+        return (Signal(f"{name}-1", _describe(table.name, "")),)
     return tuple(Signal(f"{name}-{number}", data) for number, data in enumerate(_split(table, keys), 1))
 
 
@@ -59,11 +43,8 @@ def _filter(table: Table, keys: Sequence[tuple[str, ...]]) -> str:
     return f"({names}) IN ({', '.join(rows)})"
 
 
-def _describe(table: TableName, condition: str | None) -> str:
-    data: dict[str, object] = {"data-collections": [str(table)], "type": "incremental"}
-    if condition is not None:
-        data["additional-conditions"] = [{"data-collection": str(table), "filter": condition}]
-    return json.dumps(data)
+def _describe(table: TableName, condition: str) -> str:
+    return describe_snapshot({table: condition})
 
 
 def needs_tombstone(differences: Iterable[Difference]) -> bool:
