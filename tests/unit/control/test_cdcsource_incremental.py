@@ -175,3 +175,19 @@ async def test_conditions_are_quoted_and_never_read_as_sql() -> None:
     (signal,) = [each.signal for each in shop.requests if each.signal]
     assert signal.tables[0].condition == "\"id\" >= '1''; DROP TABLE orders; --'"
     assert (signal.tables[0].schema_name, signal.target) == ("public", ("public", "kappa_signals"))
+
+
+async def test_a_signal_is_followed_while_kafka_connect_is_away() -> None:
+    """Its pod is removed, so that the slot is checked meanwhile."""
+    shop = await start(**SIGNALS)
+    shop.write(**ask())
+    await shop.operator.reconcile(SOURCE)
+    shop.connect.unreachable = True
+    await shop.run(20)
+    assert incremental(shop)["state"] == "Requested"
+    assert shop.operator.cluster.find("v1", "Pod") == []
+    assert shop.get_status()["work"]["task"] == "Check"
+    shop.connect.unreachable = False
+    await shop.run(20)
+    assert incremental(shop)["state"] == "Done"
+    assert len(shop.connect.database.signals) == 1

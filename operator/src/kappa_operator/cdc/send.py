@@ -97,7 +97,7 @@ async def _write(connection: _Connection, request: SignalRequest, user: str) -> 
         return (
             f"user {user} may not write to {target}; run: GRANT SELECT, INSERT, DELETE ON {name} TO {role};"
         )
-    except psycopg.errors.DataError as error:
+    except psycopg.DataError as error:
         await connection.rollback()
         return f"signal table {target} has no room for the signal: SQLSTATE {error.sqlstate}; its columns need the type text"
     return ""
@@ -140,7 +140,7 @@ async def _explain(connection: _Connection, table: SignalTable) -> str:
             await connection.execute(query)
     except psycopg.errors.InsufficientPrivilege:
         return f"the user of the connector lacks SELECT on {table.schema_name}.{table.name}"
-    except (psycopg.errors.DataError, psycopg.errors.SyntaxErrorOrAccessRuleViolation) as error:
+    except (psycopg.DataError, psycopg.ProgrammingError) as error:
         return (
             f"the database cannot evaluate the condition on {table.schema_name}.{table.name}: SQLSTATE {error.sqlstate};"
             " compare the names of the columns, and the values with their types"

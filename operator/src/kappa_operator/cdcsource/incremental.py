@@ -47,16 +47,15 @@ def request_snapshot(observed: CDCSourceObserved, now: datetime) -> Plan | None:
     work = status.work
     if is_signalling(work):
         return _follow_pod(observed, now)
-    if (
-        wanted is None
-        or observed.connector is None
-        or (work is not None and work.state is not WorkState.DONE)
-    ):
+    if wanted is None or observed.connector is None or observed.is_foreign or observed.prefix_owner:
+        return None
+    if work is not None and work.state is not WorkState.DONE:
         return None
     known = status.incremental
     if known is not None and known.state in ACTIVE_SNAPSHOTS:
         must_stop = known.request == wanted.request and wanted.stop and not known.is_stop_sent
-        return _begin(observed, known, now) if must_stop else None
+        is_recent = work is not None and (now - work.at).total_seconds() < intervals.SOON
+        return _begin(observed, known, now) if must_stop and not is_recent else None
     if known is not None and known.request == wanted.request and known.state is not IncrementalState.WAITING:
         return None
     return _prepare(observed, wanted, now)
