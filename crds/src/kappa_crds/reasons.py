@@ -230,6 +230,12 @@ class Reason(StrEnum):
     PROOF_UNDECIDED = "ProofUndecided", CDC, "No difference was found, but not everything could be compared; the message has the cause."
     PROOF_FAILED = "ProofFailed", CDC, "The pod that compares tables with topics could not do so; the message has the cause. It is retried."
     SNAPSHOT_REQUESTED = "SnapshotRequested", CDC, "The position of the connector was forgotten because of `spec.snapshot.request`; it takes a new snapshot. There is nothing to do."
+    TOPIC_PREFIX_TAKEN = "TopicPrefixTaken", CDC, "An older CDCSource of the KafkaCluster writes the topics of this prefix. Create the source with another `spec.topicPrefix`, or delete the older one."
+    OFFSETS_CHANGED = "OffsetsChanged", CDC, "The position of the connector was changed or forgotten because of `spec.offsets`; the message has what that means. There is nothing to do."
+    SCHEMA_CHANGED = "SchemaChanged", CDC, "Columns of a table, or tables, changed in the database; the message names them. Change the pipelines that read them."
+    SCHEMA_REFUSED = "SchemaRefused", CDC, "Columns or tables were dropped, renamed or retyped, and `spec.schemaChanges.policy` is Refuse, so the connector was stopped. Change the pipelines that read them, and accept the change as the message has it."
+    INCREMENTAL_SNAPSHOT = "IncrementalSnapshot", CDC, "An incremental snapshot (`spec.snapshot.incremental`) began, ended or was stopped; there is nothing to do."
+    INCREMENTAL_SNAPSHOT_FAILED = "IncrementalSnapshotFailed", CDC, "An incremental snapshot was not begun, for the cause in the message. Correct it, and request the snapshot with another text."
 
     NOT_CONTROLLED = "NotControlled", REPROCESSING, "The Pipeline did not create this Reprocessing, so it has no effect. Delete it; to reprocess, change the Pipeline in mode Shadow."
     SIDE_RUN_BLOCKED = "SideRunBlocked", REPROCESSING, "The driver of the new version, or a topic for it, cannot be created or does not start; the message has the cause. The active version continues, and it is retried."
@@ -243,10 +249,4 @@ class Reason(StrEnum):
     REPROCESSED = "Reprocessed", REPROCESSING, "The new version is active and the old one has ended; there is nothing to do."
     REPROCESSING_FAILED = "ReprocessingFailed", REPROCESSING, "The new version did not take over; the message has the cause, and the active version was not touched. Correct the spec of the Pipeline."
     ABORTED = "Aborted", REPROCESSING, "The reprocessing ended before the cutover, by request or because the Pipeline changed; the active version was not touched."
-    TOPIC_PREFIX_TAKEN = "TopicPrefixTaken", CDC, "An older CDCSource of the KafkaCluster writes the topics of this prefix. Create the source with another `spec.topicPrefix`, or delete the older one."
-    OFFSETS_CHANGED = "OffsetsChanged", CDC, "The position of the connector was changed or forgotten because of `spec.offsets`; the message has what that means. There is nothing to do."
-    SCHEMA_CHANGED = "SchemaChanged", CDC, "Columns of a table, or tables, changed in the database; the message names them. Change the pipelines that read them."
-    SCHEMA_REFUSED = "SchemaRefused", CDC, "Columns or tables were dropped, renamed or retyped, and `spec.schemaChanges.policy` is Refuse, so the connector was stopped. Change the pipelines that read them, and accept the change as the message has it."
-    INCREMENTAL_SNAPSHOT = "IncrementalSnapshot", CDC, "An incremental snapshot (`spec.snapshot.incremental`) began, ended or was stopped; there is nothing to do."
-    INCREMENTAL_SNAPSHOT_FAILED = "IncrementalSnapshotFailed", CDC, "An incremental snapshot was not begun, for the cause in the message. Correct it, and request the snapshot with another text."
     # fmt: on
