@@ -24,10 +24,17 @@ PREPARE: tuple[LiteralString, ...] = (
     "INSERT INTO orders SELECT number, '100%' FROM generate_series(1, 6000) AS number",
     "INSERT INTO \"lines$2\" (item) SELECT 'tea' FROM generate_series(1, 1000)",
 )
+SLOW: tuple[LiteralString, ...] = (
+    "CREATE FUNCTION wait() RETURNS TRIGGER LANGUAGE plpgsql AS"
+    " $$ BEGIN PERFORM pg_sleep(0.2); RETURN NEW; END $$",
+    "CREATE TRIGGER wait BEFORE INSERT ON kappa_signals FOR EACH ROW"
+    " WHEN (NEW.type = 'snapshot-window-open') EXECUTE FUNCTION wait()",
+)
+"""Each chunk of rows takes a moment, so that a snapshot can be seen while it runs."""
 BASE: dict[str, Any] = {
     "signalTable": "public.kappa_signals",
     "tables": {"include": ["public.*"], "exclude": ["public.kappa_signals"]},
-    "config": {"poll.interval.ms": 100, "incremental.snapshot.chunk.size": 200},
+    "config": {"poll.interval.ms": 100, "incremental.snapshot.chunk.size": 100},
 }
 
 
@@ -70,12 +77,15 @@ def count_signals(capture: Capture) -> int:
     return len(capture.database.query(query))
 
 
+@pytest.mark.chaos  # more than a minute; test_cdc_send.py has the signals alone
 async def test_the_life_of_requests(capture: Capture) -> None:
     """One test, as each part needs what the one before has left."""
     capture.write(**BASE)
     message = await capture.until_reason("DatabaseNotReady")
     assert 'CREATE TABLE "public"."kappa_signals"' in message
     run_statements(capture.database, message)
+    for statement in SLOW:
+        capture.database.execute(statement)
     await capture.until_reason("ConnectorRunning", seconds=90)
     await capture.until_equal()
     await _read_some_rows(capture)
