@@ -14,6 +14,9 @@ set. Scrape with `honorLabels: true`: the label `namespace` is that of the resou
 The number of series is bounded by the declared resources: each metric has one series for each Pipeline, sink, source, StateStore or
 KafkaCluster in its labels. Only the leader of the operator exports metrics about resources.
 
+A driver beside the active one of its pipeline, in a reprocessing, has the metrics of drivers with the prefix `kappa_side_run_` in place of `kappa_pipeline_`, and
+with the label `role` (`shadow`, `soaking`).
+
 Metrics of Kafka Connect and Debezium are listed with the names that `monitoring/connect-jmx.yaml` configures in the JMX exporter of Prometheus."""
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 from pyspark.sql import SparkSession
 
-from kappa_crds.progress import DriverExit, DriverState, Progress
+from kappa_crds.progress import DriverExit, DriverRole, DriverState, Progress
 from kappa_crds.revision import Revision
 from kappa_pipelines.driver.driver import Driver
 from kappa_pipelines.driver.session import use_own_python
@@ -54,8 +54,8 @@ def wait_for(what: str, condition: Callable[[], T | None], seconds: float = DEAD
 class DriverThread:
     """A driver that runs in this process, on the shared session."""
 
-    def __init__(self, revision: Revision, generation: int, *, standby: bool) -> None:
-        self.driver = Driver(revision, Environment(generation=generation, standby=standby))
+    def __init__(self, revision: Revision, generation: int, *, standby: bool, role: DriverRole) -> None:
+        self.driver = Driver(revision, Environment(generation=generation, standby=standby, role=role))
         self.ended: DriverExit | DriverError | BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -145,8 +145,14 @@ def run(spark: SparkSession) -> Iterator[Callable[..., DriverThread]]:
     """Starts drivers in this process and ends those that a test left running."""
     started: list[DriverThread] = []
 
-    def start(revision: Revision, generation: int = 1, *, standby: bool = False) -> DriverThread:
-        started.append(DriverThread(revision, generation, standby=standby))
+    def start(
+        revision: Revision,
+        generation: int = 1,
+        *,
+        standby: bool = False,
+        role: DriverRole = DriverRole.ACTIVE,
+    ) -> DriverThread:
+        started.append(DriverThread(revision, generation, standby=standby, role=role))
         return started[-1]
 
     yield start

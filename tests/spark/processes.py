@@ -14,7 +14,7 @@ from urllib.error import HTTPError, URLError
 
 import psutil
 
-from kappa_crds.progress import DriverExit, Progress
+from kappa_crds.progress import DriverExit, DriverRole, Progress
 from kappa_crds.revision import Revision
 from lab.broker import free_ports
 
@@ -24,7 +24,15 @@ TOKEN = "let-me-in"
 class DriverProcess:
     """`python -m kappa_pipelines` with its files in a folder."""
 
-    def __init__(self, folder: Path, revision: Revision, generation: int, *, standby: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        revision: Revision,
+        generation: int,
+        *,
+        standby: bool = False,
+        role: DriverRole = DriverRole.ACTIVE,
+    ) -> None:
         self.folder = folder
         self.port = free_ports(1)[0]
         name = f"{revision.pipeline}-{generation}"
@@ -37,6 +45,7 @@ class DriverProcess:
             **os.environ,
             "KAPPA_GENERATION": str(generation),
             "KAPPA_STANDBY": "1" if standby else "0",
+            "KAPPA_ROLE": role.value,
             "KAPPA_CONTROL_PORT": str(self.port),
             "KAPPA_CONTROL_TOKEN_FILE": str(folder / "token"),
             "KAPPA_TERMINATION_FILE": str(self.exit_file),
@@ -44,10 +53,13 @@ class DriverProcess:
         command = [sys.executable, "-m", "kappa_pipelines", str(self.revision_file)]
         self.process = subprocess.Popen(command, env=environment, stderr=self.log.open("wb"))
 
-    def get(self, path: str, *, token: str | None = None, method: str = "GET") -> tuple[int, str]:
+    def get(
+        self, path: str, *, token: str | None = None, method: str = "GET", body: str | None = None
+    ) -> tuple[int, str]:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
+        data = None if body is None else body.encode()
         request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{path}", headers=headers, method=method
+            f"http://127.0.0.1:{self.port}{path}", headers=headers, method=method, data=data
         )
         try:
             with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - the loopback
@@ -56,6 +68,10 @@ class DriverProcess:
             return error.code, error.read().decode()
         except (URLError, OSError):
             return 0, ""
+
+    def post(self, path: str, body: str | None = None) -> int:
+        """Send a request with the token; return the status."""
+        return self.get(path, token=TOKEN, method="POST", body=body)[0]
 
     @property
     def progress(self) -> Progress | None:

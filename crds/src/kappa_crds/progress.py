@@ -215,7 +215,7 @@ def find_common_cut(positions: Iterable[InputVector]) -> InputVector:
 
 
 class Hold(Report):
-    """A driver whose queries read no further than a point, until it is told to continue, or until `until` by its clock.
+    """A driver whose queries read no further than a point, until a request to continue, or until `until` by its clock.
 
     `position` is that point; where queries differ, the highest offset of each partition. It is right from the phase Holding on, also if
     batches without records still follow. `target` is the last point that it was to advance to. If it was not possible, `refusal` is why,

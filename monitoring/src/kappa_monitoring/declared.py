@@ -37,7 +37,7 @@ CONNECT = "Kafka Connect with Debezium"
 def list_metrics() -> tuple[Metric, ...]:
     """Return all of them, those of drivers first."""
     return (
-        *(_build(each, DRIVER, driver.PREFIX, ("namespace", "pipeline")) for each in driver.METRICS),
+        *(_build(each, DRIVER, driver.PREFIX, driver.BASE_LABELS) for each in driver.METRICS),
         *(_build(each, OPERATOR) for each in (*resource_metrics.METRICS, *operator.METRICS, *lag.METRICS)),
         *(Metric(name, "gauge", meaning, labels, CONNECT) for name, meaning, labels in list_connect()),
     )
@@ -52,5 +52,6 @@ def _build(
 
 
 def find_series() -> dict[str, tuple[str, ...]]:
-    """Return name → labels of all series."""
-    return {name: labels for metric in list_metrics() for name, labels in metric.series.items()}
+    """Return name → labels of all series, with those of drivers beside the active one."""
+    side = [_build(each, DRIVER, driver.SIDE_PREFIX, driver.SIDE_LABELS) for each in driver.METRICS]
+    return {name: labels for metric in (*list_metrics(), *side) for name, labels in metric.series.items()}

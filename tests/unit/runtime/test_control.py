@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from starlette.types import Message
 
-from kappa_crds.progress import DriverState, Progress
+from kappa_crds.progress import DriverRole, DriverState, InputVector, Progress
 from kappa_pipelines.reporting.control import Control
 
 
@@ -31,7 +31,9 @@ class Doors:
         host: str = "10.0.0.9",
         *,
         has_certificate: bool = False,
+        has_batches: bool = True,
     ) -> None:
+        self.steered: list[object] = []
         self.stops = 0
         self.activations = 0
         self.savepoints: list[tuple[str, str]] = []
@@ -52,14 +54,24 @@ class Doors:
             activate=self._activate,
             registry=CollectorRegistry(),
             take_savepoint=self._take,
+            hold=self._hold,
+            advance=self._advance,
+            resume=lambda: self.steered.append("continue"),
+            set_role=self.steered.append,
             token_file=token_file,
             has_certificate=has_certificate,
+            has_batches=has_batches,
         )
         self.app = control.app()
         self._host = host
 
     def ask(
-        self, path: str, authorization: str | None = None, method: str = "GET", scheme: str = "http"
+        self,
+        path: str,
+        authorization: str | None = None,
+        method: str = "GET",
+        scheme: str = "http",
+        body: bytes = b"",
     ) -> Answer:
         headers = [(b"authorization", authorization.encode())] if authorization is not None else []
         path, _, query = path.partition("?")
@@ -75,7 +87,7 @@ class Doors:
         sent: list[Message] = []
 
         async def receive() -> Message:
-            return {"type": "http.request", "body": b""}
+            return {"type": "http.request", "body": body}
 
         async def send(message: Message) -> None:
             sent.append(message)
@@ -89,6 +101,14 @@ class Doors:
     def _activate(self) -> bool:
         self.activations += self._stands_by
         return self._stands_by
+
+    def _hold(self, seconds: float) -> bool:
+        self.steered += [seconds] if self._is_running else []
+        return self._is_running
+
+    def _advance(self, target: InputVector) -> bool:
+        self.steered.append(target)
+        return target.offsets != {}
 
     def _take(self, name: str, location: str) -> bool:
         self.savepoints += [(name, location)] if self._is_running else []
@@ -179,3 +199,50 @@ def test_health_and_readiness_follow_the_state(
 ) -> None:
     doors = Doors(token, state)
     assert (doors.ask("/healthz").status, doors.ask("/readyz").status) == (health, ready)
+
+
+CUT = InputVector(offsets={"flights": {0: 5}}, idle={"flights": 7})
+
+
+def test_a_driver_is_steered_with_the_token_only(token: Path) -> None:
+    doors = Doors(token)
+    for path in ("/hold?seconds=9", "/advance", "/continue", "/role?role=shadow"):
+        assert (
+            doors.ask(path, "Bearer wrong", method="POST", body=CUT.model_dump_json().encode()).status == 401
+        )
+        assert doors.ask(path, "Bearer right").status == 405
+    assert doors.steered == []
+    for path in ("/hold?seconds=9", "/advance", "/continue", "/role?role=shadow"):
+        assert (
+            doors.ask(path, "Bearer right", method="POST", body=CUT.model_dump_json().encode()).status == 202
+        )
+    assert doors.steered == [9.0, CUT, "continue", DriverRole.SHADOW]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/hold", b""),
+        ("/hold?seconds=0", b""),
+        ("/hold?seconds=nan", b""),
+        ("/hold?seconds=1e9", b""),
+        ("/hold?seconds=soon", b""),
+        ("/advance", b""),
+        ("/advance", b'{"offsets": {"flights": {"first": 1}}}'),
+        ("/advance", b'{"offsets": {}}' + b" " * 2**20),
+        ("/role", b""),
+        ("/role?role=standby", b""),
+    ],
+)
+def test_a_request_that_means_nothing_is_refused_for_good(token: Path, path: str, body: bytes) -> None:
+    doors = Doors(token)
+    assert doors.ask(path, "Bearer right", method="POST", body=body).status == 400
+    assert doors.steered == []
+
+
+def test_a_driver_holds_while_its_queries_run_and_advances_while_it_holds(token: Path) -> None:
+    starting = Doors(token, DriverState.STARTING)
+    assert starting.ask("/hold?seconds=9", "Bearer right", method="POST").status == 409
+    assert Doors(token).ask("/advance", "Bearer right", method="POST", body=b"{}").status == 409
+    endless = Doors(token, has_batches=False).ask("/hold?seconds=9", "Bearer right", method="POST")
+    assert (endless.status, "real-time" in endless.text) == (400, True)

@@ -6,12 +6,19 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from kappa_crds.progress import DriverState, Progress, QueryProgress, SavepointProgress
+from kappa_crds.progress import DriverRole, DriverState, Progress, QueryProgress, SavepointProgress
 from kappa_pipelines.checkpoint.format.offsets import Malformed, parse_entry
 from kappa_pipelines.kafka.group import lowest_offsets
 from kappa_pipelines.kafka.limits import Limits, parse_limits
 from kappa_pipelines.kafka.subscription import Subscription
-from kappa_pipelines.reporting.metrics import METRICS, PREFIX, Counts, DriverCollector, build_registry
+from kappa_pipelines.reporting.metrics import (
+    METRICS,
+    PREFIX,
+    SIDE_PREFIX,
+    Counts,
+    DriverCollector,
+    build_registry,
+)
 from kappa_pipelines.reporting.progress import (
     build_recovery,
     count_malformed,
@@ -208,6 +215,23 @@ def test_every_declared_metric_is_exposed_and_no_other() -> None:
     labels = '{namespace="prod",pipeline="delays"}'
     assert f"{PREFIX}generation{labels} 3.0" in lines
     assert f"{PREFIX}savepoint_bytes{labels} 3.0" in lines, "of the last savepoint"
+
+
+def test_a_driver_beside_the_active_one_has_the_same_metrics_under_names_of_its_own() -> None:
+    progress = _progress(fold_event(None, _event(), READS))
+
+    def export(role: DriverRole) -> list[str]:
+        found = progress.replace(role=role)
+        registry = build_registry(DriverCollector(lambda: found, Counts, lambda: 1_357_000_000.0))
+        return generate_latest(registry).decode().splitlines()
+
+    active, side = export(DriverRole.ACTIVE), export(DriverRole.SHADOW)
+    assert not any(SIDE_PREFIX in line for line in active)
+    assert not any(PREFIX in line for line in side)
+    samples = [line for line in side if not line.startswith("#")]
+    assert all('role="shadow"' in line for line in samples)
+    plain = [line.replace('role="shadow",', "").replace(',role="shadow"', "") for line in side]
+    assert plain == [line.replace(PREFIX, SIDE_PREFIX) for line in active]
 
 
 def test_written_records_are_added_up_where_spark_counts_them() -> None:

@@ -10,7 +10,7 @@ import threading
 import structlog
 from pyspark.sql import SparkSession
 
-from kappa_crds.progress import DriverExit, DriverState, Progress
+from kappa_crds.progress import DriverExit, DriverRole, DriverState, InputVector, Progress
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_pipelines.checkpoint.location import open_folder
@@ -41,6 +41,7 @@ class Driver:
 
     def __init__(self, revision: Revision, environment: Environment) -> None:
         self.record = DriverRecord(revision, environment.generation)
+        self.record.update(role=environment.role)
         self._revision = revision
         self._environment = environment
         self._stopping = threading.Event()
@@ -64,6 +65,32 @@ class Driver:
             return False
         self._savepoints.request(name, location)
         return True
+
+    @property
+    def has_batches(self) -> bool:
+        """Return whether the queries run in batches; without them none can hold."""
+        return self._revision.spec.trigger.real_time is None
+
+    def request_hold(self, seconds: float) -> bool:
+        """Request that the queries read no further than their planned batch, for so many seconds. Return False until they run."""
+        if self._supervision is None or self.record.state is not DriverState.RUNNING:
+            return False
+        self._supervision.holding.hold(seconds)
+        return True
+
+    def request_advance(self, target: InputVector) -> bool:
+        """Request that the queries read exactly up to a point. Return False without a hold."""
+        return self._supervision is not None and self._supervision.holding.advance(target)
+
+    def request_continue(self) -> None:
+        """Request the end of the hold."""
+        if self._supervision is not None:
+            self._supervision.holding.resume()
+
+    def set_role(self, role: DriverRole) -> None:
+        """Have a role from now on."""
+        log.info("role", role=role.value)
+        self.record.update(role=role)
 
     def snapshot(self) -> Progress:
         """Return the progress of the driver."""

@@ -147,7 +147,7 @@ def prepare(
         }
     )
     subscriptions = tuple(dict.fromkeys(each.subscription for each in compiled.sources.values()))
-    kafka = KafkaProgress(revision, subscriptions, record.positions)
+    kafka = KafkaProgress(revision, subscriptions, record.positions, record.is_active)
     side_outputs = build_side_outputs(spark, fence, endpoints, compiled, kafka)
     idleness = IdleWatch(revision.spec, compiled.reads, idle_folder)
     return Running(spark, fence, compiled, kafka, side_outputs, idleness)

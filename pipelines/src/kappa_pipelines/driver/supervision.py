@@ -17,6 +17,8 @@ from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_pipelines.checkpoint.format.offsets import Malformed, Offsets, read_committed_offsets
+from kappa_pipelines.driver.bound import QueryBound
+from kappa_pipelines.driver.hold import Bound, HoldContext, Holding
 from kappa_pipelines.driver.prepare import Running
 from kappa_pipelines.driver.session import count_executors, wanted_executors
 from kappa_pipelines.driver.stop import stop_gracefully
@@ -32,6 +34,7 @@ from kappa_pipelines.reporting.record import DriverRecord
 from kappa_pipelines.sources.schema_ids import remember_unknown_ids
 
 _TICK_SECONDS = 0.2
+_HOLD_TICK_SECONDS = 0.05  # readers wait for the cutover
 _CHECK_SECONDS = 1.0
 _EVENTS_MILLISECONDS = 10_000
 _FAILED_STOP_SECONDS = 30.0
@@ -56,6 +59,7 @@ class Supervision:
         self._topics = topics
         self._stopping = stopping
         self._listener = ProgressListener(record, self._on_batch)
+        self.holding = Holding(_build_hold_context(revision, running, record))
 
     @property
     def ends(self) -> Offsets:
@@ -111,7 +115,7 @@ class Supervision:
         """Return when a stop is requested; DriverError if a query ends or a check fails."""
         next_check = 0.0
         is_real_time = self._revision.spec.trigger.real_time is not None
-        while not self._stopping.wait(_TICK_SECONDS):
+        while not self._stopping.wait(_HOLD_TICK_SECONDS if self.holding.is_wanted else _TICK_SECONDS):
             for sink, query in self.running.queries.items():
                 if not query.isActive:
                     raise self._explain(sink, query)
@@ -121,9 +125,14 @@ class Supervision:
             if self._record.state is DriverState.STARTING and self._record.is_ready():
                 self._record.set_state(DriverState.RUNNING)
                 log.info("running")
+            if self.holding.is_wanted:
+                self.holding.step(self._find_bounds)
             if time.monotonic() >= next_check:
                 next_check = time.monotonic() + _CHECK_SECONDS
                 self._check()
+
+    def _find_bounds(self) -> dict[str, Bound]:
+        return {sink: QueryBound(query) for sink, query in self.running.queries.items()}
 
     def _explain(self, sink: str, query: StreamingQuery) -> DriverError:
         """Return why a query has ended, and store schema ids that the next start must request."""
@@ -140,7 +149,8 @@ class Supervision:
         if wanted_executors(self._revision) > 0:
             self._record.update(executors=count_executors(self.running.spark))
         self._record_written()
-        if self.running.idleness.is_wanted and self.running.kafka.is_fresh:
+        is_idleness_due = self.running.idleness.is_wanted and not self.holding.is_wanted
+        if is_idleness_due and self.running.kafka.is_fresh:
             self.running.idleness.update(self._record.snapshot(self.ends).queries)
 
     def _check_fence(self) -> None:
@@ -207,3 +217,19 @@ class Supervision:
             self.running.spark.streams.removeListener(self._listener)
         except Exception as error:  # the JVM may be the cause of the failure
             log.warning("the listener could not be removed", error=str(error)[:300])
+
+
+def _build_hold_context(revision: Revision, running: Running, record: DriverRecord) -> HoldContext:
+    sources = running.compiled.sources
+    sinks = (revision.topics.get(sink.target.topic, sink.target.topic) for sink in revision.spec.sinks)
+    return HoldContext(
+        reads={
+            sink: {name: sources[name].subscription for name in names}
+            for sink, names in running.compiled.reads.items()
+        },
+        outputs=tuple(dict.fromkeys(sinks)),
+        idle_folder=running.idleness.folder,
+        idle_sources=running.idleness.sources,
+        kafka=running.kafka,
+        report=lambda hold: record.update(hold=hold),
+    )

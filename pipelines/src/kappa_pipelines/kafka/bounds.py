@@ -30,13 +30,30 @@ class LogBounds:
         """Return the end of each partition; with committed reads, the start of its first open transaction."""
         return self._list(subscriptions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
-    def _list(self, subscriptions: Iterable[Subscription], spec: OffsetSpec) -> Offsets:
+    def settled_ends(self, topics: Iterable[str]) -> Offsets | None:
+        """Return the end of each partition of topics, with all transactions before it decided; None while one is open.
+
+        Kafka answers to a commit before all partitions have its marker, which takes an offset as well. Until then the end for readers of
+        committed records is before the records of the transaction, and the other end is behind them.
+        """
+        every = [Subscription((topic,)) for topic in topics]
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        committed = self._list(every, latest, IsolationLevel.READ_COMMITTED)
+        ends = self._list(every, latest, IsolationLevel.READ_UNCOMMITTED)
+        return ends if ends == committed else None
+
+    def _list(
+        self,
+        subscriptions: Iterable[Subscription],
+        spec: OffsetSpec,
+        isolation: IsolationLevel | None = None,
+    ) -> Offsets:
         partitions = {found for each in subscriptions for found in self._list_partitions(each)}
         wanted = {KafkaPartition(topic, part): spec for topic, part in partitions}
         if not wanted:
             return {}
         futures = self._admin.list_offsets(
-            wanted, isolation_level=self._isolation, request_timeout=_TIMEOUT_SECONDS
+            wanted, isolation_level=isolation or self._isolation, request_timeout=_TIMEOUT_SECONDS
         )
         return {(at.topic, at.partition): future.result().offset for at, future in futures.items()}
 

@@ -1,8 +1,8 @@
 """The progress of a pipeline as a Kafka consumer group, and the log ends of its topics.
 
 Spark stores offsets in its checkpoint only, so Kafka's tools cannot show the lag of a query. Every few seconds this thread commits
-offsets to the group `kappa.<namespace>.<pipeline>`: for each partition the lowest one of all queries that read it. A driver
-never reads them. A failed commit is counted, and logged once until a commit succeeds; it never stops the job.
+offsets to the group `kappa.<namespace>.<pipeline>`: for each partition the lowest one of all queries that read it. Of several
+drivers of a pipeline only the active one does. A driver never reads them. A failed commit is counted, and logged once until a commit succeeds; it never stops the job.
 """
 
 import math
@@ -44,6 +44,7 @@ class KafkaProgress:
         revision: Revision,
         subscriptions: tuple[Subscription, ...],
         positions: Callable[[], Iterable[Offsets]],
+        is_committing: Callable[[], bool] = lambda: True,
     ) -> None:
         self.errors = 0
         self.ends: Offsets = {}
@@ -53,6 +54,7 @@ class KafkaProgress:
         self._may_commit = False
         self._subscriptions = subscriptions
         self._positions = positions
+        self._is_committing = is_committing
         self._committed: Offsets = {}
         self._failing = False
         self._sampled = -math.inf
@@ -82,6 +84,14 @@ class KafkaProgress:
         """End without a commit: the positions may belong to another driver now."""
         self._abandoned = True
         self._stopping.set()
+
+    def settled_ends(self, topics: Iterable[str]) -> Offsets | None:
+        """Return the ends of topics that the pipeline writes; None while a transaction is open. Raises KafkaException."""
+        return self._bounds.settled_ends(topics)
+
+    def current_ends(self) -> Offsets:
+        """Return the ends of the source topics at this moment; raises KafkaException."""
+        return self._bounds.ends(self._subscriptions)
 
     def first_offsets(self, subscription: Subscription) -> Offsets:
         """Return the first available offset of each partition; raises KafkaException."""
@@ -114,6 +124,9 @@ class KafkaProgress:
         self._failing = False
 
     def _commit(self) -> None:
+        if not self._is_committing():
+            self._committed = {}  # another driver of the pipeline may commit meanwhile
+            return
         offsets = lowest_offsets(self._positions())
         changed = [
             TopicPartition(t, p, o) for (t, p), o in offsets.items() if self._committed.get((t, p)) != o

@@ -4,9 +4,19 @@ With a certificate beside the token there are two ports with the same paths: one
 operator of release 0.1 during an upgrade.
 
 `/healthz` and `/readyz` are open for the kubelet. So is `/metrics` for Prometheus, over TLS where there is a certificate, and from the loopback
-address. `/progress`, `POST /stop`, `POST /activate` and
-`POST /savepoints/NAME?location=URI` need the bearer token from a mounted Secret, which is read for each request so that it can be
-rotated. Without a token file they accept only the loopback address.
+address. The others need the bearer token from a mounted Secret, which is read for each request so that it can be rotated. Without a
+token file they accept only the loopback address:
+
+    GET /progress                           the report
+    POST /stop, POST /activate              stop at the end of the batch; take over
+    POST /savepoints/NAME?location=URI      take a savepoint
+    POST /hold?seconds=S                    read no further than the planned batch, for so long
+    POST /advance                           with an `InputVector` in JSON: read exactly up to it, and hold there
+    POST /continue                          end the hold
+    POST /role?role=ROLE                    have a `DriverRole` from now on
+
+A request is recorded and answered with 202; the report has its outcome. 409 is for a request that the driver cannot take at the moment,
+400 for one that it will never take.
 """
 
 import hmac
@@ -22,14 +32,17 @@ from pathlib import Path
 import uvicorn
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from kappa_crds.progress import DriverState, Progress
+from kappa_crds.progress import DriverRole, DriverState, InputVector, Progress
 
 _START_SECONDS = 10.0
+_LONGEST_HOLD_SECONDS = 3600.0
+_LARGEST_BODY = 2**20
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}")
 
 
@@ -42,9 +55,14 @@ class Control:
     stop: Callable[[], None]
     activate: Callable[[], bool]
     take_savepoint: Callable[[str, str], bool]
+    hold: Callable[[float], bool]
+    advance: Callable[[InputVector], bool]
+    resume: Callable[[], None]
+    set_role: Callable[[DriverRole], None]
     registry: CollectorRegistry
     token_file: Path
     has_certificate: bool = False
+    has_batches: bool = True
 
     def app(self) -> Starlette:
         """Return the ASGI application."""
@@ -57,6 +75,10 @@ class Control:
                 Route("/stop", self._authorize(self._post_stop), methods=["POST"]),
                 Route("/activate", self._authorize(self._post_activate), methods=["POST"]),
                 Route("/savepoints/{name}", self._authorize(self._post_savepoint), methods=["POST"]),
+                Route("/hold", self._authorize(self._post_hold), methods=["POST"]),
+                Route("/advance", self._post_advance, methods=["POST"]),
+                Route("/continue", self._authorize(self._post_continue), methods=["POST"]),
+                Route("/role", self._authorize(self._post_role), methods=["POST"]),
             ]
         )
 
@@ -99,6 +121,53 @@ class Control:
         if not self.take_savepoint(name, location):
             return PlainTextResponse("the queries have not started\n", status_code=409)
         return JSONResponse({"savepoint": name}, status_code=202)
+
+    def _post_hold(self, request: Request) -> Response:
+        if not self.has_batches:
+            return PlainTextResponse(
+                "real-time mode has no batches at whose end it can hold\n", status_code=400
+            )
+        try:
+            seconds = float(request.query_params.get("seconds", ""))
+        except ValueError:
+            seconds = 0.0
+        if not 0 < seconds <= _LONGEST_HOLD_SECONDS:
+            return PlainTextResponse(
+                f"use POST /hold?seconds=S with S up to {_LONGEST_HOLD_SECONDS:.0f}\n", status_code=400
+            )
+        if not self.hold(seconds):
+            return PlainTextResponse("the queries have not started\n", status_code=409)
+        return JSONResponse({"seconds": seconds}, status_code=202)
+
+    async def _post_advance(self, request: Request) -> Response:
+        refused = self._refuse(request)
+        if refused is not None:
+            return refused
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > _LARGEST_BODY:
+                return PlainTextResponse(f"at most {_LARGEST_BODY} bytes\n", status_code=400)
+        try:
+            target = InputVector.model_validate_json(body)
+        except ValidationError as error:
+            return PlainTextResponse(f"no vector of offsets: {error.error_count()} errors\n", status_code=400)
+        if not self.advance(target):
+            return PlainTextResponse("the driver does not hold\n", status_code=409)
+        return JSONResponse({}, status_code=202)
+
+    def _post_continue(self, _: Request) -> Response:
+        self.resume()
+        return JSONResponse({}, status_code=202)
+
+    def _post_role(self, request: Request) -> Response:
+        role = request.query_params.get("role", "")
+        if role not in set(DriverRole):
+            return PlainTextResponse(
+                f"use POST /role?role=ROLE with one of {', '.join(DriverRole)}\n", status_code=400
+            )
+        self.set_role(DriverRole(role))
+        return JSONResponse({"role": role}, status_code=202)
 
     def _refuse(self, request: Request) -> Response | None:
         """Return an error response, or None if the request is authorized."""

@@ -1,7 +1,8 @@
 """The metrics of a driver, declared in one list and computed from its record for each scrape.
 
 Labels are namespace and name of the pipeline, and the name of a sink or source, so their number is bounded by the spec. Values of a
-pipeline come from one driver at a time, so counters start at 0 with each generation, as Prometheus expects.
+pipeline come from one driver at a time, so counters start at 0 with each generation, as Prometheus expects. A driver beside the active
+one has the same metrics under another prefix, with its role as a label: no query for a pipeline may mix both.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,10 +13,12 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kappa_crds.progress import DriverState, Progress, QueryProgress
+from kappa_crds.progress import DriverRole, DriverState, Progress, QueryProgress
 
 PREFIX = "kappa_pipeline_"
-_BASE = ("namespace", "pipeline")
+SIDE_PREFIX = "kappa_side_run_"
+BASE_LABELS = ("namespace", "pipeline")
+SIDE_LABELS = (*BASE_LABELS, "role")
 
 
 @dataclass(frozen=True)
@@ -27,10 +30,11 @@ class Declared:
     help: str
     labels: tuple[str, ...] = ()
 
-    def family(self) -> Metric:
-        """Return an empty family."""
+    def family(self, role: DriverRole) -> Metric:
+        """Return an empty family for a driver in this role."""
         make = GaugeMetricFamily if self.kind == "gauge" else CounterMetricFamily
-        return make(PREFIX + self.name, self.help, labels=(*_BASE, *self.labels))
+        prefix, base = (PREFIX, BASE_LABELS) if role is DriverRole.ACTIVE else (SIDE_PREFIX, SIDE_LABELS)
+        return make(prefix + self.name, self.help, labels=(*base, *self.labels))
 
 
 METRICS: tuple[Declared, ...] = (
@@ -138,9 +142,11 @@ class DriverCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         """Return every declared metric with its samples."""
         progress = self._snapshot()
-        families = {declared.name: declared.family() for declared in METRICS}
+        families = {declared.name: declared.family(progress.role) for declared in METRICS}
+        side = () if progress.role is DriverRole.ACTIVE else (progress.role.value,)
+        base = (progress.namespace, progress.pipeline, *side)
         for name, labels, value in samples(progress, self._counts(), self._clock()):
-            families[name].add_metric((progress.namespace, progress.pipeline, *labels), value)  # type: ignore[attr-defined]
+            families[name].add_metric((*base, *labels), value)  # type: ignore[attr-defined]
         return families.values()
 
 

@@ -5,7 +5,14 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from kappa_crds.progress import DriverExit, DriverState, Progress, QueryProgress, SourceProgress
+from kappa_crds.progress import (
+    DriverExit,
+    DriverRole,
+    DriverState,
+    Progress,
+    QueryProgress,
+    SourceProgress,
+)
 from kappa_crds.revision import Revision
 from kappa_pipelines.checkpoint.format.offsets import Offsets, nest_offsets, parse_kafka_offsets
 from kappa_pipelines.reporting.progress import Reads, build_recovery, fold_event, measure_load, with_latest
@@ -62,7 +69,7 @@ class DriverRecord:
         self.set_state(DriverState.STARTING)
 
     def update(self, **fields: object) -> None:
-        """Set fields of the progress: the verdict on the state, and counts outside the queries."""
+        """Set fields of the progress: the verdict on the state, counts outside the queries, the role, the hold."""
         with self._lock:
             self._progress = self._progress.model_copy(update=fields)
 
@@ -110,6 +117,10 @@ class DriverRecord:
     def state(self) -> DriverState:
         """Return the driver's state."""
         return self._progress.state
+
+    def is_active(self) -> bool:
+        """Return whether the driver is the active one of its pipeline."""
+        return self._progress.role is DriverRole.ACTIVE
 
     def positions(self) -> Iterable[Offsets]:
         """Return the committed offsets of each query in each of its present sources."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.progress import DriverRole
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import (
     CONTROL_PORT,
@@ -15,6 +16,7 @@ from kappa_crds.revision import (
     PYTHON_VARIABLE,
     REVISION_DIR,
     REVISION_KEY,
+    ROLE_VARIABLE,
     STANDBY_VARIABLE,
     TERMINATION_FILE,
 )
@@ -32,11 +34,12 @@ TERMINATION_VARIABLE = "KAPPA_TERMINATION_FILE"
 class Environment:
     """Paths, and the generation of this process. The paths are overridden only outside a pod.
 
-    A standby driver prepares and waits for its activation. `pod_address` is the address for executors.
+    A standby driver prepares and waits for its activation. `role` is the one in which it starts. `pod_address` is the address for executors.
     """
 
     generation: int
     standby: bool = False
+    role: DriverRole = DriverRole.ACTIVE
     revision_file: Path = Path(REVISION_DIR) / REVISION_KEY
     control_port: int = CONTROL_PORT
     control_tls_port: int = CONTROL_TLS_PORT
@@ -47,7 +50,7 @@ class Environment:
 
 
 def read_environment(arguments: list[str], variables: Mapping[str, str] = os.environ) -> Environment:
-    """Return the environment; SpecError if the generation is missing or not a number."""
+    """Return the environment; SpecError if the generation is missing or not a number, or the role is unknown."""
     default = Environment(generation=0)
     generation = variables.get(GENERATION_VARIABLE, "")
     if not generation.isdigit():
@@ -55,9 +58,14 @@ def read_environment(arguments: list[str], variables: Mapping[str, str] = os.env
             Reason.INVALID_SPEC,
             f"{GENERATION_VARIABLE} must be the generation, a whole number; it is {generation!r}",
         )
+    role = variables.get(ROLE_VARIABLE, default.role)
+    if role not in set(DriverRole):
+        known = ", ".join(DriverRole)
+        raise SpecError(Reason.INVALID_SPEC, f"{ROLE_VARIABLE} must be one of {known}; it is {role!r}")
     return Environment(
         generation=int(generation),
         standby=variables.get(STANDBY_VARIABLE) == "1",
+        role=DriverRole(role),
         revision_file=Path(arguments[0]) if arguments else default.revision_file,
         control_port=int(variables.get(CONTROL_PORT_VARIABLE, default.control_port)),
         control_tls_port=int(variables.get(CONTROL_TLS_PORT_VARIABLE, default.control_tls_port)),

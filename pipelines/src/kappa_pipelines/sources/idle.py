@@ -16,8 +16,9 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 _FORMAT = "kappa_idle"
-_SUFFIX = "__kappa_idle"
-_TIME = "time"
+IDLE_SUFFIX = "__kappa_idle"
+"""Follows the name of a source in the name of the stream of its idle watermarks."""
+TIME = "time"
 MARK = "mark"
 """Column with the idle watermark."""
 
@@ -44,14 +45,14 @@ class _Reader(DataSourceStreamReader):
         self._path = path
 
     def initialOffset(self) -> dict[str, int]:
-        return {_TIME: 0}
+        return {TIME: 0}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         """Return the latest idle watermark. After a restart there is none yet, and the offset does not decrease."""
-        return {_TIME: max(start[_TIME], read_watermark(self._path))}
+        return {TIME: max(start[TIME], read_watermark(self._path))}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        return [InputPartition(end[_TIME])] if end[_TIME] > start[_TIME] else []
+        return [InputPartition(end[TIME])] if end[TIME] > start[TIME] else []
 
     def read(self, partition: InputPartition) -> Iterator[tuple[datetime]]:
         yield (datetime.fromtimestamp(partition.value / 1000, UTC),)
@@ -60,7 +61,7 @@ class _Reader(DataSourceStreamReader):
 def read_idle_watermarks(spark: SparkSession, folder: Path, source: str) -> DataFrame:
     """Return the stream of a source's idle watermarks, which are in a local folder."""
     spark.dataSource.register(IdleWatermarks)
-    reader = spark.readStream.format(_FORMAT).name(f"{source}{_SUFFIX}")
+    reader = spark.readStream.format(_FORMAT).name(f"{source}{IDLE_SUFFIX}")
     return reader.option("path", str(find_watermark_file(folder, source))).load()
 
 

@@ -76,7 +76,7 @@ class IdleWatch:
             for name, time in timed.items()
             if time.idle_after is not None
         }
-        self._folder = folder
+        self.folder = folder
         self._clock = clock
         self._reports = {
             sink: {name: SourceActivity(clock()) for name in names if name in timed}
@@ -90,6 +90,11 @@ class IdleWatch:
     def is_wanted(self) -> bool:
         """Return whether any source may be idle."""
         return bool(self._idle_after)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Return the sources that may be idle."""
+        return tuple(self._idle_after)
 
     def note(self, folded: QueryProgress) -> None:
         """Record a committed batch."""
@@ -122,7 +127,7 @@ class IdleWatch:
         for source, watermark in watermarks.items():
             if watermark > self._watermarks.get(source, 0):
                 self._watermarks[source] = watermark
-                write_watermark(find_watermark_file(self._folder, source), watermark)
+                write_watermark(find_watermark_file(self.folder, source), watermark)
 
     def _note_end(self, query: QueryProgress) -> None:
         report = self._reports[query.sink]

@@ -1,0 +1,117 @@
+"""Bounds how far a running query reads Kafka, without a stop.
+
+Spark's Kafka source has a vector of offsets beyond which no batch reads, for queries that process what is there and end
+(`Trigger.AvailableNow`): the field `allDataForTriggerAvailableNow`. Set on a running query, it ends each batch there at the latest. Spark
+plans all batches up to it by its own rules, so limits on records, the watermark of each source, and batches without records are as ever.
+
+Spark reads the field while it holds the query's `awaitProgressLock`, and again in a batch that has records to read. So a bound is
+set at any time, to the end of the planned batch, and moved or removed only when no records are left before it. See ADR 0066.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from kappa_pipelines.checkpoint.format.offsets import (
+    Offsets,
+    SourceOffset,
+    nest_offsets,
+    parse_kafka_offsets,
+)
+
+_WAIT_MILLISECONDS = 50
+_STREAM = "KafkaMicroBatchStream"
+_ENDS = "allDataForTriggerAvailableNow"
+_IS_BOUND = "isTriggerAvailableNow"
+
+Vector = dict[str, SourceOffset]
+"""Offsets of a query by the name of the source, as in its offset log."""
+
+
+class QueryBusyError(Exception):
+    """Spark plans or commits a batch of the query at this moment."""
+
+
+class QueryBound:
+    """The bound of one query. Each method raises QueryBusyError at a moment when Spark has the query's lock."""
+
+    def __init__(self, query: StreamingQuery) -> None:
+        self._execution = query._jsq.streamingQuery()
+
+    def bind(self) -> Vector:
+        """Have the query read no further than its planned batch; return where that ends."""
+        with self._locked():
+            latest = self._execution.offsetLog().getLatest()
+            if latest.isEmpty():
+                raise QueryBusyError  # its first batch is not planned yet
+            ends = (
+                latest.get()._2().toStreamProgress(self._execution.sources(), self._execution.sourceIdMap())
+            )
+            planned = self._read(ends)
+            for name, stream in self._find_kafka().items():
+                _set_ends(stream, parse_kafka_offsets(planned[name]))
+            return planned
+
+    def move(self, ends: Mapping[str, Offsets]) -> None:
+        """Have the query read up to these ends of its sources. It must have read up to its present bound."""
+        with self._locked():
+            for name, stream in self._find_kafka().items():
+                _set_ends(stream, ends[name])
+            # Spark sets it when it finds neither records nor another reason for a batch.
+            getattr(self._execution, "noNewData_$eq")(False)
+
+    def release(self) -> None:
+        """Have the query read whatever comes. It must have read up to its bound."""
+        with self._locked():
+            for stream in self._find_kafka().values():
+                _set_ends(stream, None)
+
+    def read_committed(self) -> Vector:
+        """Return the end of the last committed batch."""
+        with self._locked():
+            return self._read(self._execution.committedOffsets())
+
+    def has_finished(self) -> bool:
+        """Return whether, since the bound moved, Spark has found no reason for another batch."""
+        with self._locked():
+            return bool(self._execution.noNewData())
+
+    def _read(self, progress: Any) -> Vector:
+        found = {name: progress.get(stream) for name, stream in self._find_streams().items()}
+        return {name: json.loads(at.get().json()) for name, at in found.items() if at.isDefined()}
+
+    def _find_kafka(self) -> dict[str, Any]:
+        streams = self._find_streams().items()
+        return {name: each for name, each in streams if each.getClass().getSimpleName() == _STREAM}
+
+    def _find_streams(self) -> dict[str, Any]:
+        names, streams = self._execution.sourceToIdMap(), self._execution.sources()
+        every = [streams.apply(number) for number in range(streams.size())]
+        return {names.apply(stream): stream for stream in every}
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        lock = self._execution.awaitProgressLock()
+        units = self._execution.getClass().getClassLoader().loadClass("java.util.concurrent.TimeUnit")
+        if not lock.tryLock(_WAIT_MILLISECONDS, units.getField("MILLISECONDS").get(None)):
+            raise QueryBusyError
+        try:
+            yield
+        finally:
+            lock.unlock()
+
+
+def _set_ends(stream: Any, ends: Offsets | None) -> None:
+    """Set or remove the offsets beyond which a stream does not read; the caller has the lock of its query."""
+    kind = stream.getClass()
+    found: Any = None
+    if ends is not None:
+        texts = kind.getClassLoader().loadClass("org.apache.spark.sql.kafka010.JsonUtils$")
+        found = texts.getField("MODULE$").get(None).partitionOffsets(json.dumps(nest_offsets(ends)))
+    for name, value in ((_ENDS, found), (_IS_BOUND, ends is not None)):
+        field = kind.getDeclaredField(name)
+        field.setAccessible(True)
+        field.set(stream, value)
