@@ -34,9 +34,9 @@ from kappa_operator.cdc.reconcile.database import has_rows
 from kappa_operator.cdc.reconcile.model import Proof, Request, Table
 from kappa_operator.cdc.reconcile.repair import build_signals, count_repaired
 from kappa_operator.cdc.reconcile.run import reconcile
-from kappa_operator.cdc.reconcile.signals import write_signals
 from kappa_operator.cdc.rules import Request as Rules
 from kappa_operator.cdc.rules.postgresql_tables import list_published
+from kappa_operator.cdc.send import write_signals
 from kappa_operator.errors import KafkaFailure, TopicMissing
 
 _LATE = "the time of spec.proof.timeout was over"
