@@ -18,7 +18,10 @@ from fakes.kafka import FakeBroker, FakeKafka
 from fakes.permissions import PermittedCluster
 from fakes.samples import FakeSamples
 from kappa_crds import API_VERSION
+from kappa_crds.comparison import ComparisonRequest, ComparisonSummary
 from kappa_crds.progress import (
+    ComparisonProgress,
+    ComparisonState,
     DriverExit,
     DriverRole,
     Hold,
@@ -81,6 +84,7 @@ class FakeDrivers(HttpDrivers):
     elsewhere: set[tuple[str, str]] = field(default_factory=set)
     unsaved: DriverExit | None = None
     slow: bool = False
+    differing: int = 0
     outputs_at: dict[str, TopicOffsets] = field(default_factory=dict)
 
     async def fetch_progress(self, address: str, access: ControlAccess, *, namespace: str = "") -> Progress:
@@ -122,6 +126,17 @@ class FakeDrivers(HttpDrivers):
     async def resume(self, address: str, access: ControlAccess) -> None:
         """Hold no more."""
         self._replace(address, hold=None)
+
+    async def compare(self, address: str, access: ControlAccess, request: ComparisonRequest) -> None:
+        """Compare at once; all rows are equal, or as many differ as `differing` has."""
+        progress = self._find(address)
+        if request.name in {each.name for each in progress.comparisons}:
+            return
+        summary = ComparisonSummary(
+            old_topic=request.old.topic, new_topic=request.new.topic, equal=7, changed=self.differing
+        )
+        done = ComparisonProgress(name=request.name, state=ComparisonState.DONE, summary=summary)
+        self._replace(address, comparisons=(*progress.comparisons, done))
 
     async def set_role(self, address: str, access: ControlAccess, role: DriverRole) -> None:
         """Have the role from now on."""

@@ -4,15 +4,15 @@ A pod that is deleted stays, marked, until the next `step`: as on a real node, i
 `count_alive` is what the platform promises about: how many drivers could be writing at this moment.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
 
 from fakes.cluster import Body, FakeCluster
 from fakes.context import FakeDrivers, report_taken
-from kappa_crds.progress import DriverExit, DriverState, Progress
+from kappa_crds.progress import DriverExit, DriverRole, DriverState, Progress, QueryProgress
 from kappa_crds.reasons import Reason
-from kappa_crds.revision import GENERATION_ANNOTATION, STANDBY_ANNOTATION
+from kappa_crds.revision import GENERATION_ANNOTATION, ROLE_VARIABLE, STANDBY_ANNOTATION
 from kappa_crds.savepoint_work import (
     REQUEST_ANNOTATION,
     Removal,
@@ -23,7 +23,7 @@ from kappa_crds.savepoint_work import (
 )
 from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
 from kappa_operator.engine.keys import ObjectRef
-from kappa_operator.pipeline.objects import DRIVER_ROLE
+from kappa_operator.pipeline.objects import DRIVER_ROLE, REVISION_LABEL
 from kappa_operator.savepoint.objects import WORKER_ROLE
 
 HELD = "test/node"
@@ -34,7 +34,8 @@ class FakeKubelet:
     """One node. `crash` makes the drivers that run now end with that exit at the next step, but for those that stand by.
 
     `verdict` is what a dry start shows, and `spoilt` how it fails where it does, as often as `spoils` says. `broken` says of a driver how it ends before
-    it runs, if it does. With `work_fails` all work of savepoints' pods fails.
+    it runs, if it does. With `work_fails` all work of savepoints' pods fails. `queries` is what a driver reports of its queries.
+    `most_of_one` is how many drivers of one revision were alive at most: there are two where one runs beside the active one.
     """
 
     def __init__(self, cluster: FakeCluster, drivers: FakeDrivers) -> None:
@@ -48,6 +49,8 @@ class FakeKubelet:
         self.spoils = 1000
         self.broken: Callable[[Body], DriverExit | None] = lambda pod: None
         self.most_alive = 0
+        self.most_of_one = 0
+        self.queries: Callable[[Body], tuple[QueryProgress, ...]] = lambda pod: ()
         self.made: list[str] = []
 
     def watch(self) -> None:
@@ -61,15 +64,21 @@ class FakeKubelet:
             return
         self.made.append(body["metadata"]["name"])
         self._cluster.patch(ObjectRef.of(body), metadata={"finalizers": [HELD]})
-        self.most_alive = max(self.most_alive, self.count_alive())
+        self._count()
 
     def count_alive(self) -> int:
         """Return the driver pods that have not ended, without those that stand by."""
         return sum(1 for pod in self.find_pods() if not has_ended(pod) and not self._stands_by(pod))
 
+    def _count(self) -> None:
+        self.most_alive = max(self.most_alive, self.count_alive())
+        alive = (pod for pod in self.find_pods() if not has_ended(pod) and not self._stands_by(pod))
+        revisions = Counter(pod["metadata"]["labels"][REVISION_LABEL] for pod in alive)
+        self.most_of_one = max(self.most_of_one, *revisions.values(), 0)
+
     def _stands_by(self, pod: Body) -> bool:
         is_standby = STANDBY_ANNOTATION in pod["metadata"].get("annotations", {})
-        return is_standby and _find_address(pod) not in self._drivers.activated
+        return is_standby and find_address(pod) not in self._drivers.activated
 
     def find_pods(self) -> list[Body]:
         """Return all driver pods."""
@@ -84,7 +93,7 @@ class FakeKubelet:
 
     def _advance(self, pod: Body) -> bool:
         ref, metadata = ObjectRef.of(pod), pod["metadata"]
-        address = _find_address(pod)
+        address = find_address(pod)
         if "deletionTimestamp" in metadata:
             self._drivers.progress.pop(address, None)
             self._cluster.patch(ref, metadata={"finalizers": []})
@@ -92,7 +101,7 @@ class FakeKubelet:
         if has_ended(pod):
             return False
         if "status" not in pod:
-            self._start(ref, metadata, address, self._begin(pod))
+            self._start(ref, pod, address, self._begin(pod))
             return True
         if address in self._drivers.stopped:
             stopped = DriverExit(reason=Reason.DRIVER_STOPPED, message="stopped after batch 7", graceful=True)
@@ -166,9 +175,10 @@ class FakeKubelet:
     def _take_over(self, address: str) -> None:
         running = {"state": DriverState.RUNNING, "running_since": SINCE}
         self._drivers.progress[address] = self._drivers.progress[address].replace(**running)
-        self.most_alive = max(self.most_alive, self.count_alive())
+        self._count()
 
-    def _start(self, ref: ObjectRef, metadata: dict[str, Any], address: str, state: DriverState) -> None:
+    def _start(self, ref: ObjectRef, pod: Body, address: str, state: DriverState) -> None:
+        metadata = pod["metadata"]
         running = [{"name": "driver", "ready": True, "state": {"running": {}}}]
         self._cluster.patch(ref, status={"phase": "Running", "podIP": address, "containerStatuses": running})
         self._drivers.progress[address] = Progress(
@@ -177,6 +187,8 @@ class FakeKubelet:
             state=state,
             running_since=SINCE if state is DriverState.RUNNING else None,
             verdict=self.verdict if state is DriverState.STANDING_BY else None,
+            role=_find_role(pod),
+            queries=self.queries(pod),
         )  # fmt: skip
 
     def _end(self, ref: ObjectRef, address: str, exit: DriverExit) -> bool:
@@ -190,7 +202,14 @@ class FakeKubelet:
         return True
 
 
-def _find_address(pod: Body) -> str:
+def _find_role(pod: Body) -> DriverRole:
+    variables = pod["spec"]["containers"][0]["env"]
+    named = (each["value"] for each in variables if each["name"] == ROLE_VARIABLE)
+    return DriverRole(next(named, DriverRole.ACTIVE))
+
+
+def find_address(pod: Body) -> str:
+    """Return the address that the node gives a pod."""
     return f"10.0.0.{pod['metadata']['uid'].removeprefix('uid-')}"
 
 

@@ -4,13 +4,19 @@ from fakes.cluster import Body
 
 _PHASES = {"DryRun": "Rehearsing"}
 _RUN = {"checkpoint": "runningCheckpoint"}
+_LATER = ("outputs", "dropsOutputs", "reprocessing", "place")
+"""What release 0.1 did not have of a run."""
 
 
 def write_as_release_0_1(status: Body) -> Body:
     """Return the status as an operator of release 0.1 would have written it at the same step."""
     runs = {run["role"]: run for run in status["runs"]}
     old = {name: value for name, value in status.items() if name not in ("runs", "lastGeneration", "upgrade")}
-    old |= {_RUN.get(name, name): value for name, value in runs.get("active", {}).items() if name != "role"}
+    old |= {
+        _RUN.get(name, name): value
+        for name, value in runs.get("active", {}).items()
+        if name not in ("role", *_LATER)
+    }
     old = {"generation": 0, "runningCheckpoint": 0, **old}
     if "lateRecords" in old:
         old["stragglers"] = old.pop("lateRecords")

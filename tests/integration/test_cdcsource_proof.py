@@ -63,11 +63,9 @@ def statement_of(message: str) -> Any:
     return message.partition("runs: ")[2].partition(";")[0]
 
 
-async def until_proven(
-    capture: Capture, request: str, fields: dict[str, Any] | None = None, **proof: Any
-) -> tuple[str, str, str]:
-    """Have a proof made; return the condition. `fields` are further ones of the spec."""
-    capture.write(**SPEC, **(fields or {}), proof={"request": request, "wait": "30s", **proof})
+async def until_proven(capture: Capture, request: str, **proof: Any) -> tuple[str, str, str]:
+    """Have a proof made; return the condition."""
+    capture.write(**SPEC, proof={"request": request, "wait": "30s", **proof})
 
     def is_done(capture: Capture) -> bool:
         found = (capture.get(SOURCE) or {}).get("status", {}).get("proof", {}).get("work", {})
@@ -111,20 +109,3 @@ async def test_a_proof_that_has_no_time_left_keeps_what_it_has_found(capture: Ca
         status, reason, message = await until_proven(capture, "locked", timeout="8s")
     assert (status, reason) == ("Unknown", "ProofUndecided"), message
     assert message == "2 of 3 tables are equal; public.orders: the time of spec.proof.timeout was over"
-
-
-@pytest.mark.chaos  # the last one: it adds a table. What the pod writes is tested by test_cdc_send.py
-async def test_a_row_that_differs_is_repaired_where_that_is_demanded(capture: Capture) -> None:
-    capture.database.execute("CREATE TABLE signals (id TEXT PRIMARY KEY, type TEXT NOT NULL, data TEXT)")
-    capture.database.execute("ALTER TABLE signals OWNER TO reader")
-    demand: dict[str, Any] = {"repair": "Repair", "tables": ["public.orders"]}
-    fields = {"signalTable": "public.signals"}
-    status, _, message = await until_proven(capture, "with signals", fields, **demand)
-    assert status == "True", message
-    change_topic(capture, 21)
-    status, _, message = await until_proven(capture, "find and repair", fields, **demand)
-    assert status == "False"
-    assert message.endswith("changed (21): item; 1 rows are read again")
-    await capture.until(lambda it: it.read_rows()[21] != "not in the database", "the row is written again")
-    status, _, message = await until_proven(capture, "repaired", fields, **demand)
-    assert status == "True", message

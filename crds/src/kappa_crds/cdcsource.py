@@ -205,10 +205,6 @@ class CDCSourceSpec(Model):
             "spec.proof compares tables of PostgreSQL only; remove it",
         ),
         Rule(
-            "!has(self.proof) || self.proof.repair != 'Repair' || has(self.signalTable)",
-            "spec.proof.repair Repair needs spec.signalTable, by which rows are requested again",
-        ),
-        Rule(
             "has(self.postgresql) || (!has(self.signalTable) && !has(self.offsets) && !has(self.schemaChanges) && (!has(self.snapshot) || !has(self.snapshot.incremental)))",
             "spec.signalTable, spec.offsets, spec.schemaChanges and spec.snapshot.incremental need spec.postgresql",
         ),

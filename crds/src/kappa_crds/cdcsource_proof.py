@@ -1,7 +1,6 @@
 """`CDCSource.spec.proof`: when tables are compared with their topics, and what a comparison has found."""
 
 from datetime import datetime
-from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
@@ -13,13 +12,6 @@ from kappa_crds.savepoint_work import WorkState
 
 PROVEN = "Proven"
 """Whether the last proof found every table equal to its topic, row for row."""
-
-
-class RepairPolicy(StrEnum):
-    """What is done about rows that differ."""
-
-    REPORT = "Report"
-    REPAIR = "Repair"
 
 
 class ProofPolicy(Model):
@@ -38,9 +30,6 @@ class ProofPolicy(Model):
     """How long a proof may take. Tables that were not compared by then are undecided."""
     temporary_storage: PositiveSize = "2Gi"
     """Limit of temporary files: 60 to 100 bytes for each record of the largest topic, more for wide rows."""
-    repair: RepairPolicy = RepairPolicy.REPORT
-    """Repair also has the connector read up to 1,000 rows of each table again that the topic lacks or has wrong, by signals
-    in spec.signalTable, and proves the tables again after 5 minutes. Rows that only the topic has stay."""
 
 
 class TableFinding(Status):
@@ -73,8 +62,6 @@ class ProofResult(Status):
     """Rows that differ, of all tables."""
     undecided: int = 0
     """Rows that could not be compared, of all tables that were."""
-    repaired: int = 0
-    """Rows that the connector was requested to read again."""
     position: str | None = None
     """The lowest position of the log at which a table was compared, as PostgreSQL writes it. Each table has one position."""
     at: datetime | None = None

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from kappa_crds.comparison import ComparisonSummary
 from kappa_crds.model import Model, ResourceName, Rule, Status
 from kappa_crds.progress import TopicOffsets
 from kappa_crds.reprocessing_policy import ReprocessingPolicy
@@ -173,23 +174,28 @@ class LogGap(Status):
     """What is missing, and since when, for people."""
 
 
-class ComparisonSummary(Status):
-    """The result of the last comparison, over all sinks."""
+class SinkComparison(Status):
+    """The comparison of the outputs of one sink."""
 
-    cut: Cut | None = None
+    sink: str
+    """Name of the sink."""
+    summary: ComparisonSummary | None = None
+    """What was found."""
+    message: str = ""
+    """Why nothing was found."""
+
+
+class ComparisonStatus(Status):
+    """The last comparison."""
+
+    number: Annotated[int, Field(ge=1)] = 1
+    """How many there were."""
+    cut: Cut
     """The input that both versions were compared at."""
-    equal: Annotated[int, Field(ge=0)] = 0
-    """Rows that are equal."""
-    changed: Annotated[int, Field(ge=0)] = 0
-    """Keys with another row."""
-    only_old: Annotated[int, Field(ge=0)] = 0
-    """Keys that only the old version has."""
-    only_new: Annotated[int, Field(ge=0)] = 0
-    """Keys that only the new version has."""
-    expected: Annotated[int, Field(ge=0)] = 0
-    """Differences that comparison.expectedChange holds for."""
-    unexpected: Annotated[int, Field(ge=0)] = 0
-    """All others."""
+    sinks: tuple[SinkComparison, ...] = ()
+    """The result for each sink, once it is there."""
+    unexpected: Annotated[int | None, Field(ge=0)] = None
+    """Rows that differ and are not expected, over all sinks; absent before the end, and where it is not known."""
     message: str = ""
     """The result, or why there is none, for people."""
 
@@ -215,7 +221,7 @@ class ReprocessingStatus(ResourceStatus):
     """How far the new version is."""
     caught_up_since: datetime | None = None
     """Since when it is as near to the end of the log as the active version."""
-    comparison: ComparisonSummary | None = None
+    comparison: ComparisonStatus | None = None
     """The result of the last comparison."""
     cut: Cut | None = None
     """The point at which the new version took over: readers of the old topics continue in the new ones here."""

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kappa_crds.model import UNIQUE, ColumnName, Duration, Model, PositiveDuration
+from kappa_crds.comparison import Tolerance
+from kappa_crds.model import Duration, Model, PositiveDuration
 
 
 class Gate(StrEnum):
@@ -29,14 +30,10 @@ class Gates(Model):
 class Comparison(Model):
     """How the outputs of both versions are compared."""
 
-    ignored_columns: Annotated[tuple[ColumnName, ...], Field(max_length=64), UNIQUE] = ()
-    """Columns that may differ."""
-    tolerance: Annotated[float, Field(ge=0)] = 0.0
-    """Numbers are equal up to this difference."""
-    expected_change: Annotated[str | None, Field(min_length=1, max_length=2048)] = None
-    """A condition in SQL over the columns of both versions; rows that it holds for are expected to differ."""
+    tolerance: Tolerance = Tolerance()
+    """Which differences are accepted, or expected."""
     max_unexpected: Annotated[int, Field(ge=0)] = 0
-    """Differences besides those; with more, the cutover waits for a person."""
+    """Rows that may differ beyond that; with more, the cutover waits for a person."""
 
 
 class OutputsPolicy(StrEnum):

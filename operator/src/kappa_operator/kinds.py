@@ -11,7 +11,7 @@ from kappa_crds.lagpolicy import LAG_POLICY
 from kappa_crds.lagremediation import LAG_FINALIZER
 from kappa_crds.pipeline import PIPELINE, PIPELINE_FINALIZER
 from kappa_crds.reasons import Reason
-from kappa_crds.reprocessing import REPROCESSING
+from kappa_crds.reprocessing import REPROCESSING, REPROCESSING_FINALIZER
 from kappa_crds.savepoint import SAVEPOINT, SAVEPOINT_FINALIZER
 from kappa_crds.statestore import STATE_STORE, STATE_STORE_FINALIZER
 from kappa_crds.topic import TOPIC, TOPIC_FINALIZER
@@ -30,7 +30,7 @@ from kappa_operator.pipeline.decide import PIPELINE_STEPS
 from kappa_operator.pipeline.objects import DRIVER_ROLE, PIPELINE_LABEL
 from kappa_operator.pipeline.observe import find_held_by_pipeline, forget_pipeline, observe_pipeline
 from kappa_operator.reprocessing.decide import REPROCESSING_STEPS
-from kappa_operator.reprocessing.observe import observe_reprocessing
+from kappa_operator.reprocessing.observe import find_reprocessed, forget_reprocessing, observe_reprocessing
 from kappa_operator.savepoint.decide import SAVEPOINT_STEPS
 from kappa_operator.savepoint.objects import SAVEPOINT_LABEL
 from kappa_operator.savepoint.observe import find_waiting_for_savepoint, observe_savepoint
@@ -135,7 +135,15 @@ KIND_TABLE = build_table(
             defaults=("clusterRef",),
             pods=OwnedPods(SOURCE_LABEL),
         ),
-        KindEntry(REPROCESSING, observe_reprocessing, REPROCESSING_STEPS, limit="reprocessings"),
+        KindEntry(
+            REPROCESSING,
+            observe_reprocessing,
+            REPROCESSING_STEPS,
+            limit="reprocessings",
+            finalizer=REPROCESSING_FINALIZER,
+            find_dependents=find_reprocessed,
+            on_deleted=forget_reprocessing,
+        ),
     ),
     kinds.KINDS,
 )

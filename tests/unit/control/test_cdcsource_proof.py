@@ -114,19 +114,6 @@ async def test_rows_that_differ_are_named_and_reported_each_time() -> None:
     assert condition(shop)[:2] == ("True", "TablesEqual")
 
 
-async def test_a_repair_is_proven_soon_and_one_that_did_not_help_is_not_repeated_at_once() -> None:
-    shop = Shop()
-    shop.proof = {**DIFFERENT, "repaired": 12}
-    await shop.prepare(proof={})
-    await shop.run(250)
-    assert condition(shop)[2].endswith("; 12 rows are read again")
-    assert len(shop.proofs) == 1
-    await shop.run(100)
-    assert len(shop.proofs) == 2
-    await shop.run(1000)
-    assert len(shop.proofs) == 2
-
-
 async def test_what_could_not_be_compared_is_not_proven() -> None:
     shop = Shop()
     shop.proof = {

@@ -6,7 +6,7 @@ from fakes.cluster import Body
 from fakes.fuse import Killed
 from fakes.release import write_as_release_0_1
 from kappa_crds import API_VERSION
-from kappa_crds.conversion import convert
+from kappa_crds.kinds import find_kind
 from kappa_operator.engine.keys import Key
 from unit.control import test_pipeline_crashes, test_restore_crashes, test_upgrade_crashes
 from unit.control.lives import PIPELINE, ROUNDS, Life, Step, describe_end, live
@@ -72,7 +72,7 @@ class Replaced(Life):
     async def convert(self) -> None:
         body: Body | None = self.operator.get(PIPELINE)
         if body is not None:
-            status = convert(PIPELINE.kind, body)["status"]
+            status = find_kind(PIPELINE.kind).parse(body).status.to_manifest()
             await self.operator.cluster.apply_status({**body, "status": status})
 
     rewritten = 0

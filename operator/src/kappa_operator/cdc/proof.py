@@ -17,8 +17,8 @@ from kappa_operator.cdc.reconcile.model import Difference, Proof, Request, forma
 
 MOST_BYTES = 3500
 """Bytes of an answer."""
-LISTED, REPAIRED = 3, 1000
-"""Rows that are named for each table, and those that are repaired."""
+LISTED = 3
+"""Rows that are named for each table."""
 _TEXT, _PART = 300, 64
 _SCHEMA = "public"
 _ILLEGAL = re.compile(r"[^A-Za-z0-9._-]")
@@ -26,12 +26,11 @@ _ILLEGAL = re.compile(r"[^A-Za-z0-9._-]")
 
 @dataclass(frozen=True)
 class Compared:
-    """A table after its comparison: the proof, or why there is none, and how many rows are repaired."""
+    """A table after its comparison: the proof, or why there is none."""
 
     table: TableName
     proof: Proof | None = None
     problem: str = ""
-    repaired: int = 0
 
 
 def name_topic(prefix: str, table: TableName) -> str:
@@ -49,7 +48,7 @@ def build_request(request: ProofRequest, table: TableName) -> Request:
         decimals=request.decimals,
         slot=request.slot,
         wait=request.wait,
-        listed=REPAIRED if request.signals else LISTED,
+        listed=LISTED,
     )
 
 
@@ -94,7 +93,6 @@ def summarize(compared: Sequence[Compared], seconds: float) -> ProofResult:
             rows=sum(each.rows for each in proofs),
             differing=sum(each.differing for each in known),
             undecided=sum(each.undecided for each in known),
-            repaired=sum(each.repaired for each in compared),
             position=format_lsn(first.position),
             at=datetime.fromisoformat(first.at),
             seconds=round(seconds, 1),

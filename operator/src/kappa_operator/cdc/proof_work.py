@@ -33,7 +33,7 @@ class ProofRequest(Model):
     Tables that `include` matches are those of the source; of these, `only` chooses some, where it has patterns.
 
     `prefix` is what the names of the topics begin with. Columns that the connector leaves out or writes otherwise than they are, are not
-    compared. `signals` is the signal table of the connector where rows that differ are to be repaired. `wait` is for a connector that is behind, for each table, and `seconds` for everything.
+    compared. `wait` is for a connector that is behind, for each table, and `seconds` for everything.
     """
 
     host: str
@@ -49,7 +49,6 @@ class ProofRequest(Model):
     keys: tuple[TableKey, ...] = ()
     altered: tuple[str, ...] = ()
     decimals: str = "precise"
-    signals: str = ""
     wait: Annotated[float, Field(gt=0)]
     seconds: Annotated[float, Field(gt=0)]
     kafka: KafkaServers

@@ -31,12 +31,10 @@ from kappa_operator.cdc.proof_work import (
     ProofRequest,
 )
 from kappa_operator.cdc.reconcile.database import has_rows
-from kappa_operator.cdc.reconcile.model import Proof, Request, Table
-from kappa_operator.cdc.reconcile.repair import build_signals, count_repaired
+from kappa_operator.cdc.reconcile.model import Proof, Request
 from kappa_operator.cdc.reconcile.run import reconcile
 from kappa_operator.cdc.rules import Request as Rules
 from kappa_operator.cdc.rules.postgresql_tables import list_published
-from kappa_operator.cdc.send import write_signals
 from kappa_operator.errors import KafkaFailure, TopicMissing
 
 _LATE = "the time of spec.proof.timeout was over"
@@ -78,9 +76,7 @@ def _compare(
     wanted = build_request(request, table)
     try:
         with _limit(until - time.monotonic()):
-            found, proof = _reconcile(address, wanted, settings)
-            repaired = _repair(address, request, found, proof) if found is not None else 0
-            return Compared(table, proof, repaired=repaired)
+            return Compared(table, _reconcile(address, wanted, settings))
     except OutOfTime:
         return Compared(table, problem=_LATE)
     except (DatabaseProblem, KafkaFailure) as problem:
@@ -89,28 +85,16 @@ def _compare(
         return Compared(table, problem=f"a temporary file cannot be used: {error.strerror}")
 
 
-def _repair(address: Address, request: ProofRequest, table: Table, proof: Proof) -> int:
-    """Have the connector read rows again that the topic lacks or has wrong, where that is demanded; return how many."""
-    if not request.signals:
-        return 0
-    signals = build_signals(table, proof.differences, f"kappa-{proof.position:x}-{int(time.time())}")
-    if not signals:
-        return 0
-    schema, _, name = request.signals.partition(".")
-    write_signals(address, TableName(schema, name), signals)
-    return count_repaired(proof.differences)
-
-
-def _reconcile(address: Address, request: Request, settings: Mapping[str, str]) -> tuple[Table | None, Proof]:
+def _reconcile(address: Address, request: Request, settings: Mapping[str, str]) -> Proof:
     """Compare a table. Debezium creates a topic with its first record, so a table without rows may have none."""
     try:
-        return reconcile(address, request, settings, lambda _text: None)
+        return reconcile(address, request, settings, lambda _text: None)[1]
     except TopicMissing as missing:
         position, at, found = has_rows(address, request)
         proof = Proof(request.table, request.topic, position, at, rows=0, records=0)
         if not found:
-            return None, proof
-        return None, replace(proof, undecided_count=1, notes=(f"the table has rows, but {missing.message}",))
+            return proof
+        return replace(proof, undecided_count=1, notes=(f"the table has rows, but {missing.message}",))
 
 
 def build_settings(request: ProofRequest, folder: Path) -> dict[str, str]:

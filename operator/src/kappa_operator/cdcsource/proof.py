@@ -48,8 +48,6 @@ _NAMED = 3
 """Tables that a message names."""
 _START = 300.0
 """Seconds that a pod may need to start."""
-_AGAIN = 300.0
-"""Seconds after a repair in which the connector reads the rows again, before the next proof."""
 _NONE = ProofStatus()
 Judged = tuple[ConditionStatus, Reason, str]
 
@@ -125,20 +123,12 @@ def measure_wait(observed: CDCSourceObserved, policy: ProofPolicy, now: datetime
     known = find_condition(observed.resource.status.conditions, PROVEN)
     if known is not None and known.reason == Reason.CHANGES_LOST:
         return 0.0
-    if _is_repaired_first(proof):
-        return intervals.wait_after(last.ended if last else None, _AGAIN, now)
     if last is None or proof.failures:
         since = work.at if last is None else max(work.at, last.ended)
         return intervals.wait_after(since, backoff.PROOF.pause(proof.failures, key), now)
     if policy.schedule is None:
         return float("inf")
     return intervals.wait_until(find_next(policy.schedule, last.began.astimezone(UTC)), now)
-
-
-def _is_repaired_first(proof: ProofStatus) -> bool:
-    """Return whether the last proof has repaired rows, and the one before it none: a repair that did not help is not repeated at once."""
-    repaired = [each.repaired > 0 for each in proof.history[:2]]
-    return repaired in ([True], [True, False])
 
 
 def _is_current(observed: CDCSourceObserved, work: ProofWork) -> bool:
@@ -203,8 +193,7 @@ def judge(result: ProofResult) -> Judged:
     where = f"at position {result.position} of the log and later ({result.at:%Y-%m-%d %H:%M:%S} UTC)"
     if result.differing:
         found = _name(each for each in result.findings if each.differing)
-        again = f"; {result.repaired:,} rows are read again" if result.repaired else ""
-        return "False", Reason.ROWS_DIFFER, f"{result.differing:,} rows differ, {where}: {found}{again}"
+        return "False", Reason.ROWS_DIFFER, f"{result.differing:,} rows differ, {where}: {found}"
     if not result.is_equal:
         return (
             "Unknown",

@@ -4,7 +4,7 @@ import hashlib
 from itertools import chain
 
 from kappa_crds.cdcsource import CDCSourceSpec
-from kappa_crds.cdcsource_proof import ProofPolicy, ProofWork, RepairPolicy
+from kappa_crds.cdcsource_proof import ProofPolicy, ProofWork
 from kappa_crds.envelope import DecimalEncoding
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.quantities import parse_duration
@@ -24,7 +24,6 @@ from kappa_operator.cdcsource.objects import (
     CDCSourceResource,
     get_prefix,
     get_publication,
-    get_signal_table,
     get_slot,
 )
 from kappa_operator.cdcsource.pods import PodProgram, build_pod, mount_database, mount_keys
@@ -47,9 +46,9 @@ def build_proof_ref(resource: CDCSourceResource, work: ProofWork) -> ObjectRef:
 def build_proof_request(
     resource: CDCSourceResource, policy: ProofPolicy, kafka: KafkaClusterSpec
 ) -> ProofRequest:
-    """Return what to compare, and how. An outbox and a signal table have no topics of their tables."""
+    """Return what to compare, and how. An outbox has no topic of its table."""
     spec, database = resource.spec, resource.spec.database
-    left_out = [each for each in (spec.outbox and spec.outbox.table, spec.signal_table) if each]
+    outbox = () if spec.outbox is None else (spec.outbox.table,)
     return ProofRequest(
         host=database.host,
         port=database.port,
@@ -60,11 +59,10 @@ def build_proof_request(
         prefix=get_prefix(resource),
         include=spec.tables.include,
         only=policy.tables,
-        exclude=(*spec.tables.exclude, *left_out),
+        exclude=(*spec.tables.exclude, *outbox),
         keys=tuple(TableKey(table=each.table, columns=each.columns) for each in spec.keys),
         altered=list_altered(spec),
         decimals="precise" if spec.decimals is DecimalEncoding.BASE64 else "string",
-        signals=get_signal_table(resource) if policy.repair is RepairPolicy.REPAIR else "",
         wait=parse_duration(policy.wait),
         seconds=parse_duration(policy.timeout),
         kafka=KafkaServers(

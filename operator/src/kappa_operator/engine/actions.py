@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
+from kappa_crds.comparison import ComparisonRequest
 from kappa_crds.progress import DriverRole, InputVector
 from kappa_crds.resource import ResourceStatus
 from kappa_operator.engine.keys import Key, ObjectRef
@@ -306,6 +307,16 @@ class SetDriverRole:
 
 
 @dataclass(frozen=True, slots=True)
+class CompareOutputs:
+    """Have a driver compare two versions of an output. A repeated request changes nothing."""
+
+    pod: ObjectRef
+    address: str
+    token: ObjectRef
+    request: ComparisonRequest
+
+
+@dataclass(frozen=True, slots=True)
 class KeepCredentials:
     """Copy a log-in to a database into the Secret of the workers of Kafka Connect, below the name of the source, and create that Secret.
 
@@ -413,7 +424,7 @@ ConnectorAction = (
 )
 ConnectAction = KeepCredentials | DropCredentials | ConnectorAction
 HoldAction = HoldDriver | AdvanceDriver | ContinueDriver | SetDriverRole
-DriverAction = StopDriver | ActivateDriver | TakeSavepoint | HoldAction
+DriverAction = StopDriver | ActivateDriver | TakeSavepoint | CompareOutputs | HoldAction
 UserAction = GrantPermissions | RevokePermissions | DeleteUser
 KafkaAction = CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic | SetQuota | UserAction
 Action = (
@@ -469,6 +480,8 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return f"have {pod} take over"
         case TakeSavepoint(pod, _, _, name, location):
             return f"ask {pod} for the savepoint {name} below {location}"
+        case CompareOutputs(pod, _, _, request):
+            return f"ask {pod} to compare {request.old.topic} with {request.new.topic}"
         case HoldDriver() | AdvanceDriver() | ContinueDriver() | SetDriverRole():
             return _describe_hold_action(action)
         case CreateTopic() | GrowPartitions() | AlterConfigs() | DeleteTopic():

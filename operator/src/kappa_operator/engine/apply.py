@@ -123,6 +123,7 @@ async def _apply(context: OperatorContext, resource: AnyResource, action: act.Ac
             act.StopDriver()
             | act.ActivateDriver()
             | act.TakeSavepoint()
+            | act.CompareOutputs()
             | act.HoldDriver()
             | act.AdvanceDriver()
             | act.ContinueDriver()
@@ -233,6 +234,8 @@ async def _call_driver(context: OperatorContext, action: act.DriverAction, acces
             await context.drivers.activate(address, access)
         case act.TakeSavepoint(_, address, _, name, location):
             await context.drivers.take_savepoint(address, access, name, location)
+        case act.CompareOutputs(_, address, _, request):
+            await context.drivers.compare(address, access, request)
         case act.HoldDriver(_, address, _, seconds):
             await context.drivers.hold(address, access, seconds)
         case act.AdvanceDriver(_, address, _, target):

@@ -24,6 +24,7 @@ from kappa_operator.pipeline.drivers import HttpDrivers
 from kappa_operator.pipeline.progress_cache import ProgressCache
 from kappa_operator.pipeline.revision import BuiltRevision
 from kappa_operator.pipeline.rollout import RolloutLimiter
+from kappa_operator.reprocessing.samples import ReplaySamples
 from kappa_operator.settings import Settings
 
 
@@ -57,6 +58,7 @@ class OperatorContext:
     histories: LagMemory = field(default_factory=LagMemory)
     progress: ProgressCache = field(default_factory=ProgressCache)
     rollouts: RolloutLimiter = field(default_factory=RolloutLimiter)
+    replays: ReplaySamples = field(default_factory=ReplaySamples)
     revisions: dict[Key, BuiltRevision] = field(default_factory=dict)
     """The revision of each pipeline that was built last."""
     watch_pods: WatchPods = _watch_all

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from kappa_crds.pipeline import PIPELINE_FINALIZER
-from kappa_crds.pipeline_status import PipelineState, Restarts, UpgradePhase, UpgradeStatus
+from kappa_crds.pipeline_status import OutputTopic, PipelineState, Restarts, UpgradePhase, UpgradeStatus
 from kappa_crds.progress import DriverExit, DriverState, Progress
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import STANDBY_ANNOTATION
@@ -33,7 +33,10 @@ from kappa_operator.pipeline.driver import DriverPod, count_failure, forgive
 from kappa_operator.pipeline.model import SOON, PipelineObserved, build_status, record, wait
 from kappa_operator.pipeline.news import keep_news
 from kappa_operator.pipeline.pace import IDLE, LAGGING
+from kappa_operator.pipeline.revision import list_outputs
 from kappa_operator.pipeline.savepoints import wait_for_schedule
+from kappa_operator.pipeline.shadow.change import follow_reprocessing
+from kappa_operator.pipeline.shadow.run import keep_side_run
 from kappa_operator.pipeline.upgrade import handover, rollback
 from kappa_operator.pipeline.upgrade.change import restore_savepoint
 from kappa_operator.pipeline.user_steps import drop_users, keep_user, release_users
@@ -100,7 +103,8 @@ def _count_unscheduled(observed: PipelineObserved, message: str, now: datetime) 
 
 def remove_stale_drivers(observed: PipelineObserved, now: datetime) -> Plan | None:
     """Delete driver pods of other generations; nothing else happens until they are gone, or have at least ended."""
-    known = observed.status.active.generation
+    status = observed.status
+    known = status.active.generation
     stale = [pod for pod in observed.pods if _is_stale(observed, pod, now)]
     if not stale:
         return None
@@ -108,7 +112,7 @@ def remove_stale_drivers(observed: PipelineObserved, now: datetime) -> Plan | No
     message = f"waiting until driver {names} is gone; its node must confirm"
     verdict = working(PipelineState.PENDING, Reason.STOPPING_PREVIOUS, message)
     generation = max(known, *(pod.generation for pod in stale))
-    if generation > known:
+    if generation > max(known, status.last_generation):
         runs = observed.status.update_active(generation=generation, driver=None, driver_uid=None)
         return replace(record(observed, verdict, now, runs=runs), requeue=False, requeue_after=SOON)
     actions = tuple(_delete_pods(stale, "its generation is not the active one"))
@@ -116,10 +120,14 @@ def remove_stale_drivers(observed: PipelineObserved, now: datetime) -> Plan | No
 
 
 def _is_stale(observed: PipelineObserved, pod: DriverPod, now: datetime) -> bool:
-    """A standby driver is not stale; nor, for a while, is the previous driver after a handover, whose queries have ended."""
-    known, change = observed.status.active.generation, observed.status.upgrade
+    """A standby driver is not stale, nor one beside the active one; nor, for a while, is the previous driver after a handover, whose queries have ended."""
+    status = observed.status
+    known, change = status.active.generation, status.upgrade
+    if pod.generation in {run.generation for run in status.sides}:
+        return False
     if pod.generation > known:
-        return not pod.standby
+        is_known = pod.generation <= status.last_generation  # it was beside the active one
+        return not pod.standby and not (is_known and pod.finished)
     if pod.generation == known or pod.finished:
         return False
     taken_over = change is not None and change.handover is Handover.WARM and change.phase in _TAKEN_OVER
@@ -152,11 +160,20 @@ def follow_driver(observed: PipelineObserved, now: datetime) -> Plan | None:
     fields = {
         **figures.build_progress_fields(observed.status, progress, spec, now),
         "recovery": figures.build_recovery(observed, current, progress),
+        "outputs": _name_outputs(observed),
     }
     status = build_status(observed, verdict, now, restarts=restarts, upgrade=change, **fields)
     poll = wait_for_schedule(observed, now, _choose_poll(observed, change, progress, now))
     actions = (*lifecycle.renew_certificate(observed, now), *lifecycle.drop_history(observed, change))
     return Plan(actions, keep_news(observed.status, status, now), poll)
+
+
+def _name_outputs(observed: PipelineObserved) -> tuple[OutputTopic, ...]:
+    """Return the topics that the active run writes to; those in the status where they are the same, or not known now."""
+    known, wanted = observed.status.outputs, observed.wanted
+    found = known if wanted is None else list_outputs(wanted)
+    is_same = {each.name: each.topic for each in known} == {each.name: each.topic for each in found}
+    return known if is_same else found
 
 
 def _is_wanted(observed: PipelineObserved, current: DriverPod) -> bool:
@@ -231,13 +248,23 @@ def start_driver(observed: PipelineObserved, now: datetime) -> Plan | None:
     return None if observed.wanted is None else lifecycle.create_active(observed, observed.wanted, now)
 
 
-PIPELINE_STEPS: tuple[Step[PipelineObserved], ...] = (
-    delete_pipeline,
-    hold_pipeline,
-    report_failure,
-    remove_stale_drivers,
-    lifecycle.record_end,
-    keep_user,
+def act_beside(observed: PipelineObserved, now: datetime) -> Plan | None:
+    """Follow the Reprocessing of a change and keep its run. What is only done, and not recorded, comes first in the plan of the active run."""
+    for step in (follow_reprocessing, keep_side_run):
+        plan = step(observed, now)
+        if plan is not None and plan.requeue:
+            return plan
+        if plan is not None:
+            return _combine(plan, take_first(ACTIVE_STEPS, observed, now))
+    return None
+
+
+def _combine(beside: Plan, active: Plan) -> Plan:
+    waits = [each for each in (beside.requeue_after, active.requeue_after) if each is not None]
+    return replace(active, actions=(*beside.actions, *active.actions), requeue_after=min(waits, default=None))
+
+
+ACTIVE_STEPS: tuple[Step[PipelineObserved], ...] = (
     rollback.roll_back,
     restore_savepoint,
     handover.drop_standby,
@@ -254,7 +281,19 @@ PIPELINE_STEPS: tuple[Step[PipelineObserved], ...] = (
     handover.change_at_rest,
     start_driver,
 )
-"""Fencing comes first, then the end of a driver, then what a change or a restore needs, then the driver that runs, then the next start."""
+"""What a change or a restore needs, then the driver that runs, then the next start."""
+
+PIPELINE_STEPS: tuple[Step[PipelineObserved], ...] = (
+    delete_pipeline,
+    hold_pipeline,
+    report_failure,
+    remove_stale_drivers,
+    lifecycle.record_end,
+    keep_user,
+    act_beside,
+    *ACTIVE_STEPS,
+)
+"""Fencing comes first, then the end of a driver, then the run beside the active one, then the active one."""
 
 
 def decide_pipeline(observed: PipelineObserved, now: datetime) -> Plan:

@@ -17,7 +17,8 @@ class DriverPod:
     """One driver pod. `exit` is set once its container has ended, with the driver's own message where it left one.
 
     `address` is the URL of its control port. `waiting` is why the container or the pod does not start yet, as a reason and a message for people. One created in
-    `standby` does nothing to the checkpoint until it is activated.
+    `standby` does nothing to the checkpoint until it is activated. One at the `side` was created beside the active one, with a
+    checkpoint of its own.
     """
 
     ref: ObjectRef
@@ -32,6 +33,7 @@ class DriverPod:
     waiting: tuple[Reason, str] | None = None
     exit: DriverExit | None = None
     standby: bool = False
+    side: bool = False
     created: datetime | None = None
 
     @property

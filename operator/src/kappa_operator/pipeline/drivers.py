@@ -16,6 +16,7 @@ import aiohttp
 import structlog
 from pydantic import ValidationError
 
+from kappa_crds.comparison import ComparisonRequest
 from kappa_crds.progress import DriverRole, InputVector, Progress
 from kappa_operator.answers import (
     SMALL,
@@ -105,6 +106,11 @@ class HttpDrivers:
     async def set_role(self, address: str, access: ControlAccess, role: DriverRole) -> None:
         """Give the driver its role; idempotent."""
         await self._request("POST", address, f"/role?role={role.value}", access, refused=_REFUSED)
+
+    async def compare(self, address: str, access: ControlAccess, request: ComparisonRequest) -> None:
+        """Request a comparison of two versions of an output; idempotent by its name."""
+        body = request.model_dump_json(by_alias=True, exclude_none=True)
+        await self._request("POST", address, "/comparisons", access, body=body, refused=_REFUSED)
 
     async def _request(
         self,

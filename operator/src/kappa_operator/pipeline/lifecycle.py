@@ -14,7 +14,7 @@ from kappa_crds.pipeline_status import (
     UpgradeStatus,
     put_run,
 )
-from kappa_crds.progress import DriverExit, DriverState
+from kappa_crds.progress import DriverExit, DriverRole, DriverState
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
@@ -41,7 +41,7 @@ from kappa_operator.pipeline.objects import (
     build_tokens,
     name_driver,
 )
-from kappa_operator.pipeline.revision import build_driver_mounts, read_checkpoint_number
+from kappa_operator.pipeline.revision import build_driver_mounts, list_outputs, read_checkpoint_number
 from kappa_operator.pipeline.tuning import explain_tuning
 
 STOP_MARGIN = 30.0
@@ -95,21 +95,30 @@ def next_generation(observed: PipelineObserved) -> int:
 
 
 def create_driver(
-    observed: PipelineObserved, revision: Revision, generation: int, *, standby: bool
+    observed: PipelineObserved,
+    revision: Revision,
+    generation: int,
+    *,
+    standby: bool,
+    role: DriverRole = DriverRole.ACTIVE,
 ) -> tuple[Action, ...]:
-    """Return what creates a driver, and what it needs, in order; doing so twice creates one."""
+    """Return what creates a driver, and what it needs, in order; doing so twice creates one.
+
+    What drivers share admits those of all revisions that may run at the same time.
+    """
     resource = observed.resource
     if isinstance(observed.dependencies, Verdict):
         raise AssertionError("a revision was built, so the dependencies were found")
     mounts = build_driver_mounts(observed.dependencies, revision.spec)
-    policy, previous = observed.images.pull_policy, observed.previous
-    executors = (revision.executor_pod, {} if previous is None else previous.executor_pod)
+    policy, side = observed.images.pull_policy, observed.side
+    others = (observed.previous, side.running, side.revision)
+    revisions = (revision, *(each for each in others if each is not None))
+    executors = tuple(each.executor_pod for each in revisions)
     network, advertised = observed.images.network, observed.dependencies.advertised
-    revisions = (revision,) if previous is None else (revision, previous)
     images = observed.images
     driver = build_driver(
         resource, revision, mounts, generation, policy,
-        standby=standby, allow_python=images.allow_python, options=images.pods,
+        standby=standby, role=role, allow_python=images.allow_python, options=images.pods,
     )  # fmt: skip
     return (
         *(ApplyObject(manifest) for manifest in build_support(resource, executors)),
@@ -145,6 +154,7 @@ def activate_run(
         driver_uid=uid,
         running_since=None,
         stopping_since=None,
+        outputs=revision.outputs,
     )
     return {
         "runs": put_run(observed.status.runs, run),
@@ -153,6 +163,7 @@ def activate_run(
         "restoration": revision.restoration,
         "from_beginning": revision.from_beginning,
         "shuffle_partitions": tuning.shuffle_partitions,
+        "outputs": list_outputs(revision),
         "tuning": explain_tuning(tuning, revision.spec),
         "executors": revision.spec.resources.executors.count,
     }

@@ -11,6 +11,7 @@ from kappa_crds.pipeline_status import (
     TAKEN_BACK,
     NewCheckpoint,
     PipelineStatus,
+    Run,
     RunRole,
     UpgradePhase,
     UpgradeStatus,
@@ -35,6 +36,7 @@ from kappa_operator.pipeline.revision import (
     move_revision,
     read_place,
 )
+from kappa_operator.pipeline.shadow.model import NO_SIDE, SideObserved
 from kappa_operator.pipeline.user import UnusedUser, UserObserved
 from kappa_operator.savepoint.objects import SavepointResource
 
@@ -63,7 +65,8 @@ class PipelineObserved:
     whether a change may start beside those of other pipelines. `refused`: a scheduled Savepoint could not be created or deleted.
     `drivers` is the number of drivers that are polled. `certificate` is that of the control port while a driver reports.
     `user` is that of the pipeline in Kafka, where it has one of its own, and `unused_users` are others that the status has.
-    `refused_drop`: a permission or a user that is not needed could not be removed. `known` is the revision that was built last.
+    `refused_drop`: a permission or a user that is not needed could not be removed. `known` is the revision that was built last. `side` is
+    what there is of a run beside the active one.
     """
 
     resource: PipelineResource
@@ -88,6 +91,7 @@ class PipelineObserved:
     refused_drop: bool = False
     failures: tuple[Failure, ...] = ()
     known: BuiltRevision | None = None
+    side: SideObserved = NO_SIDE
 
     @property
     def status(self) -> PipelineStatus:
@@ -112,6 +116,21 @@ class PipelineObserved:
         if run is None or run.generation <= self.status.active.generation:
             return None
         return next((pod for pod in self.pods if pod.generation == run.generation), None)
+
+    @property
+    def side_run(self) -> Run | None:
+        """Return the run beside the active one that has a checkpoint of its own."""
+        return next(iter(self.status.sides), None)
+
+    @property
+    def side_pod(self) -> DriverPod | None:
+        """Return the pod of the side run."""
+        run = self.side_run
+        return (
+            None
+            if run is None
+            else next((pod for pod in self.pods if pod.generation == run.generation), None)
+        )
 
     @property
     def is_forbidden(self) -> bool:

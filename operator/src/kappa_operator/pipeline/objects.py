@@ -11,6 +11,7 @@ from typing import Any
 from kappa_crds import GROUP
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.pipeline_status import PipelineStatus
+from kappa_crds.progress import DriverRole
 from kappa_crds.quantities import parse_duration, parse_size
 from kappa_crds.resource import Resource
 from kappa_crds.revision import (
@@ -25,6 +26,7 @@ from kappa_crds.revision import (
     PYTHON_VARIABLE,
     REVISION_DIR,
     REVISION_KEY,
+    ROLE_VARIABLE,
     RPC_SECRET_FILE,
     STANDBY_ANNOTATION,
     STANDBY_VARIABLE,
@@ -43,6 +45,8 @@ REVISION_LABEL = "kappa-platform.io/revision"
 CONTROL_TLS = "control-tls"
 """The name of the container port with TLS, which drivers of release 0.1 do not have."""
 ROLE_LABEL = "kappa-platform.io/role"
+SIDE_ANNOTATION = "kappa-platform.io/side"
+"""The role in which a driver was created beside the active one. Its present role is in the status."""
 DRIVER_ROLE = {ROLE_LABEL: "driver"}
 EXECUTOR_ROLE = {ROLE_LABEL: "executor"}
 SPARK_MASTER = "k8s://https://kubernetes.default.svc"
@@ -299,6 +303,7 @@ def build_driver(
     pull_policy: str,
     *,
     standby: bool = False,
+    role: DriverRole = DriverRole.ACTIVE,
     allow_python: bool = True,
     options: PodOptions = DEFAULT_PODS,
 ) -> Manifest:
@@ -324,6 +329,7 @@ def build_driver(
             annotations={
                 GENERATION_ANNOTATION: str(generation),
                 **({STANDBY_ANNOTATION: "true"} if standby else {}),
+                **({} if role is DriverRole.ACTIVE else {SIDE_ANNOTATION: role}),
                 "prometheus.io/scrape": "true",
                 "prometheus.io/port": str(CONTROL_TLS_PORT),
                 "prometheus.io/scheme": "https",
@@ -338,7 +344,7 @@ def build_driver(
             "securityContext": options.security,
             "containers": [
                 _build_driver_container(
-                    revision, mounts, _build_environment(generation, standby, allow_python), pull_policy
+                    revision, mounts, _build_environment(generation, standby, role, allow_python), pull_policy
                 )
             ],
             "volumes": volumes,
@@ -347,10 +353,13 @@ def build_driver(
     return apply_template(pod, revision.driver_template)
 
 
-def _build_environment(generation: int, standby: bool, allow_python: bool) -> list[Manifest]:
+def _build_environment(
+    generation: int, standby: bool, role: DriverRole, allow_python: bool
+) -> list[Manifest]:
     return [
         {"name": GENERATION_VARIABLE, "value": str(generation)},
         *([{"name": STANDBY_VARIABLE, "value": "1"}] if standby else []),
+        *([] if role is DriverRole.ACTIVE else [{"name": ROLE_VARIABLE, "value": role}]),
         *([] if allow_python else [{"name": PYTHON_VARIABLE, "value": "false"}]),
         {"name": "KAPPA_POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         {"name": "KAPPA_POD_ADDRESS", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},

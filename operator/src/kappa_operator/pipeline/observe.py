@@ -40,8 +40,10 @@ from kappa_operator.pipeline.objects import (
 )
 from kappa_operator.pipeline.pods import Body, explain_executor, parse_driver
 from kappa_operator.pipeline.progress_cache import Samples
-from kappa_operator.pipeline.revision import Images, replace_image
+from kappa_operator.pipeline.revision import Dependencies, Images, replace_image
 from kappa_operator.pipeline.savepoints import concerns_savepoint
+from kappa_operator.pipeline.shadow.model import NO_SIDE, SideObserved
+from kappa_operator.pipeline.shadow.observe import complete_side, concerns_side, may_have_side
 from kappa_operator.pipeline.upgrade.handover import would_start
 from kappa_operator.pipeline.user import DROPS, KEEPS
 from kappa_operator.pipeline.user_reads import observe_unused, observe_user
@@ -95,6 +97,8 @@ async def observe_pipeline(
         and not (is_running and failure in unrenewed)
         and (is_deleted or not isinstance(failure.action, KEEPS + DROPS))
     )
+    beside = tuple(each for each in others if concerns_side(each, resource, pods))
+    others = tuple(each for each in others if each not in beside)
     savepoints = () if resource.spec.savepoints is None else tuple(_find_savepoints(cache, key))
     observed = PipelineObserved(
         resource=resource,
@@ -118,6 +122,7 @@ async def observe_pipeline(
         refused_drop=any(isinstance(failure.action, DROPS) for failure in failures),
         drivers=len(context.progress),
         known=context.revisions.get(key),
+        side=await observe_side(context, resource, found, pods, beside),
     )
     if observed.built is not None:
         context.revisions[key] = observed.built
@@ -217,6 +222,27 @@ async def observe_standby(
     if run is None or run.generation <= resource.status.active.generation:
         return None
     return await observe_progress(context, resource, pods, run.generation)
+
+
+async def observe_side(
+    context: OperatorContext,
+    resource: PipelineResource,
+    found: Dependencies | Verdict,
+    pods: tuple[DriverPod, ...],
+    failures: tuple[Failure, ...],
+) -> SideObserved:
+    """Return what there is of a run beside the active one; nothing where there can be none."""
+    if not may_have_side(resource):
+        return NO_SIDE
+    status, namespace = resource.status, resource.metadata.namespace
+    run, active = next(iter(status.sides), None), status.active.revision
+    stored = None if run is None else run.revision
+    side = SideObserved(
+        running=None if active is None else await read_revision(context, namespace, active),
+        revision=None if stored is None else await read_revision(context, namespace, stored),
+        progress=None if run is None else await observe_progress(context, resource, pods, run.generation),
+    )
+    return await complete_side(context, resource, found, failures, side)
 
 
 async def observe_previous(context: OperatorContext, resource: PipelineResource) -> Revision | None:

@@ -16,7 +16,7 @@ from kappa_crds.revision import (
 )
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.pipeline.driver import DriverPod
-from kappa_operator.pipeline.objects import CONTROL_TLS, REVISION_LABEL
+from kappa_operator.pipeline.objects import CONTROL_TLS, REVISION_LABEL, SIDE_ANNOTATION
 
 Body = dict[str, Any]
 
@@ -45,6 +45,7 @@ def parse_driver(body: Body) -> DriverPod:
         waiting=_explain_waiting(status, state),
         exit=_explain_exit(status, state),
         standby=metadata.get("annotations", {}).get(STANDBY_ANNOTATION) == "true",
+        side=SIDE_ANNOTATION in metadata.get("annotations", {}),
         created=_read_time(metadata.get("creationTimestamp")),
     )
 

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.pipeline import PipelineSpec
-from kappa_crds.pipeline_status import KafkaUser, PipelineStatus
+from kappa_crds.pipeline_status import KafkaUser, OutputTopic, PipelineStatus
 from kappa_crds.quantities import parse_cpu, parse_size
 from kappa_crds.resource import Metadata
 from kappa_crds.revision import (
@@ -133,11 +133,19 @@ class Place:
     restoration: Restoration | None = None
     shuffle_partitions: int | None = None
     from_beginning: tuple[str, ...] = ()
+    outputs: int = 0
+    """The version of the topics that are written."""
 
 
 def read_place(status: PipelineStatus) -> Place:
     """Return the place of the present state, or of the next one where that is recorded already."""
-    return Place(status.checkpoint, status.restoration, status.shuffle_partitions, status.from_beginning)
+    return Place(
+        status.checkpoint,
+        status.restoration,
+        status.shuffle_partitions,
+        status.from_beginning,
+        status.active.outputs,
+    )
 
 
 def build_revision(
@@ -173,8 +181,31 @@ def move_revision(revision: Revision, metadata: Metadata, place: Place) -> Revis
             "restoration": place.restoration,
             "tuning": revision.tuning.model_copy(update={"shuffle_partitions": partitions}),
             "from_beginning": place.from_beginning,
+            "topics": name_outputs(revision, place.outputs),
+            "outputs": place.outputs,
         }
     )
+
+
+def name_outputs(revision: Revision, version: int) -> dict[str, str]:
+    """Return the topics of a revision by their names in the spec, where it writes to another version of its outputs."""
+    written = {topic for _, topic in revision.spec.written}
+    suffix = name_version(revision.outputs)
+    return {
+        name: topic.removesuffix(suffix) + name_version(version) if name in written else topic
+        for name, topic in revision.topics.items()
+    }
+
+
+def name_version(version: int) -> str:
+    """Return what the topics of a version of the outputs end with."""
+    return f".r{version}" if version else ""
+
+
+def list_outputs(revision: Revision) -> tuple[OutputTopic, ...]:
+    """Return the topics that a revision writes to."""
+    names = sorted({topic for _, topic in revision.spec.written})
+    return tuple(OutputTopic(name=name, topic=revision.topics.get(name, name)) for name in names)
 
 
 def replace_image(revision: Revision, image: str) -> Revision:

@@ -27,7 +27,13 @@ from kappa_operator.errors import NotAllowed
 from kappa_operator.kafka.model import Acl, UserView
 from kappa_operator.pipeline.objects import PipelineResource
 
-_CHANGING = (*AT_WORK, UpgradePhase.WATCHING, UpgradePhase.ROLLING_BACK)
+_CHANGING = (
+    *AT_WORK,
+    UpgradePhase.WATCHING,
+    UpgradePhase.ROLLING_BACK,
+    UpgradePhase.REPROCESSING,
+    UpgradePhase.SOAKING,
+)
 KEEPS = (CreatePassword, PutUser, GrantPermissions)
 """Actions that a driver waits for."""
 DROPS = (RevokePermissions, DeleteUser)

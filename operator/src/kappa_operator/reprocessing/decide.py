@@ -1,20 +1,43 @@
-"""What to do about a reprocessing, from what was observed. It creates no pods: its Pipeline reads its phase and acts on it."""
+"""What to do about a reprocessing, from what was observed. It creates no pods: its Pipeline reads its phase and its cut, and acts on them.
 
-from datetime import datetime
+Only the Reprocessing moves from phase to phase, and only the Pipeline changes runs. Each records first what the other one acts on.
+"""
 
-from kappa_crds.reasons import Reason
 from kappa_operator.engine.kinds import Step
-from kappa_operator.engine.plan import Plan, stalled
-from kappa_operator.reprocessing.model import ReprocessingObserved, report
+from kappa_operator.reprocessing.compare import compare
+from kappa_operator.reprocessing.ending import (
+    end_early,
+    hold_reprocessing,
+    release_reprocessing,
+    report_end,
+    report_uncontrolled,
+)
+from kappa_operator.reprocessing.model import ReprocessingObserved
+from kappa_operator.reprocessing.phases import (
+    begin,
+    catch_up,
+    cut_over,
+    prove_log,
+    roll_back,
+    soak,
+    wait_for_cutover,
+)
+from kappa_operator.reprocessing.requests import refuse_request
 
-
-def report_uncontrolled(observed: ReprocessingObserved, now: datetime) -> Plan | None:
-    """Report that it has no effect where the Pipeline did not create it."""
-    if observed.is_controlled:
-        return None
-    name = observed.resource.spec.pipeline_ref
-    message = f"Pipeline {name} did not create this Reprocessing, so it has no effect; delete it"
-    return report(observed, stalled("Ignored", Reason.NOT_CONTROLLED, message), now)
-
-
-REPROCESSING_STEPS: tuple[Step[ReprocessingObserved], ...] = (report_uncontrolled,)
+REPROCESSING_STEPS: tuple[Step[ReprocessingObserved], ...] = (
+    release_reprocessing,
+    hold_reprocessing,
+    report_uncontrolled,
+    refuse_request,
+    report_end,
+    end_early,
+    begin,
+    prove_log,
+    catch_up,
+    compare,
+    wait_for_cutover,
+    cut_over,
+    soak,
+    roll_back,
+)
+"""Deletion comes first, then requests that fit no phase, then the ends, then the phase that it is in."""

@@ -4,20 +4,49 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from kappa_crds.pipeline_status import Run, UpgradePhase, UpgradeStatus
+from kappa_crds.progress import DriverState, Progress
 from kappa_crds.reprocessing import ReprocessingPhase, ReprocessingStatus
 from kappa_crds.resource import ResourceStatus
-from kappa_operator.engine.actions import EmitEvent, RecordStatus
+from kappa_operator.engine.actions import RecordStatus
+from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.plan import Failure, Plan, Verdict, update_status
-from kappa_operator.pipeline.objects import PipelineResource
+from kappa_operator.log.eta import Eta
+from kappa_operator.log.proof import LogProof
+from kappa_operator.pipeline.driver import DriverPod
+from kappa_operator.pipeline.objects import PipelineResource, build_token_ref
 from kappa_operator.reprocessing.objects import ReprocessingResource, is_controlled_by
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """The driver of a run: its pod, and its report while it answers."""
+
+    run: Run
+    pod: DriverPod | None = None
+    progress: Progress | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether its queries run."""
+        return self.progress is not None and self.progress.state is DriverState.RUNNING
 
 
 @dataclass(frozen=True)
 class ReprocessingObserved:
-    """All that a decision about a reprocessing needs. `pipeline` is None where it is gone or cannot be read."""
+    """All that a decision about a reprocessing needs.
+
+    `pipeline` is None where it is gone or cannot be read. `active` and `side` are the drivers of its runs, the side run only where it is of
+    this reprocessing. `proof` is that of the log, while one is needed, `eta` the estimate of the replay, `problem` why something is unknown.
+    """
 
     resource: ReprocessingResource
     pipeline: PipelineResource | None = None
+    active: Driver | None = None
+    side: Driver | None = None
+    proof: LogProof | None = None
+    eta: Eta | None = None
+    problem: str = ""
     failures: tuple[Failure, ...] = ()
 
     @property
@@ -26,28 +55,65 @@ class ReprocessingObserved:
         return self.resource.status
 
     @property
+    def phase(self) -> ReprocessingPhase:
+        """Return the phase."""
+        return self.resource.status.phase
+
+    @property
     def is_controlled(self) -> bool:
         """Return whether the Pipeline that it names created it."""
         return self.pipeline is not None and is_controlled_by(self.resource, self.pipeline)
+
+    @property
+    def change(self) -> UpgradeStatus | None:
+        """Return the change of the pipeline where this reprocessing is made for it."""
+        change = None if self.pipeline is None else self.pipeline.status.upgrade
+        if change is None or not self.resource.metadata.name.endswith(f"-{change.intent}"):
+            return None
+        return change
+
+    @property
+    def has_cut_over(self) -> bool:
+        """Return whether the new version is active, and the old one soaks."""
+        return self.change is not None and self.change.phase is UpgradePhase.SOAKING
+
+    @property
+    def failure(self) -> str:
+        """Return why the last action failed, empty where none did."""
+        return self.failures[-1].error.message if self.failures else ""
+
+    @property
+    def token(self) -> ObjectRef:
+        """Return the Secret with the token of the drivers."""
+        if self.pipeline is None:
+            raise AssertionError("a driver has a pipeline")
+        return build_token_ref(self.pipeline)
 
 
 def report(
     observed: ReprocessingObserved, verdict: Verdict, now: datetime, after: float | None = None, **fields: Any
 ) -> Plan:
     """Return the plan that reports a verdict, and reconciles again after so many seconds."""
-    return Plan((), _build(observed, verdict, now, **fields), after)
+    return Plan((), build_status(observed, verdict, now, **fields), after)
 
 
 def enter(
     observed: ReprocessingObserved, phase: ReprocessingPhase, verdict: Verdict, now: datetime, **fields: Any
 ) -> Plan:
-    """Return the plan that records a phase, which starts now, with an Event, and continues with the next step."""
+    """Return the plan that records a phase, which starts now, and continues with the next step. Its reason makes an Event."""
     since = now.replace(microsecond=0)
-    started = observed.status.started or since
-    status = _build(observed, verdict, now, phase=phase, since=since, started=started, **fields)
-    event = EmitEvent(verdict.reason, f"{phase}: {verdict.message}", warning=verdict.stalled)
-    return Plan((RecordStatus(status), event), requeue=True)
+    fields = {"started": observed.status.started or since, **fields, "phase": phase, "since": since}
+    status = build_status(observed, verdict, now, **fields).replace(state=phase)
+    return Plan((RecordStatus(status),), requeue=True)
 
 
-def _build(observed: ReprocessingObserved, verdict: Verdict, now: datetime, **fields: Any) -> ResourceStatus:
+def build_status(
+    observed: ReprocessingObserved, verdict: Verdict, now: datetime, **fields: Any
+) -> ResourceStatus:
+    """Return the status with the verdict and the given fields."""
     return update_status(observed.resource, verdict, now, **fields)
+
+
+def record(observed: ReprocessingObserved, **fields: Any) -> Plan:
+    """Return the plan that records a step within a phase."""
+    return Plan((RecordStatus(observed.status.replace(**fields)),), requeue=True)

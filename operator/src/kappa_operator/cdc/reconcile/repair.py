@@ -50,8 +50,3 @@ def _describe(table: TableName, condition: str) -> str:
 def needs_tombstone(differences: Iterable[Difference]) -> bool:
     """Return whether the topic has rows that no snapshot removes."""
     return any(each.kind in (DifferenceKind.ONLY_IN_TOPIC, DifferenceKind.DUPLICATE) for each in differences)
-
-
-def count_repaired(differences: Iterable[Difference]) -> int:
-    """Return how many rows a snapshot repairs."""
-    return sum(each.kind in _REPAIRED for each in differences)

@@ -47,6 +47,7 @@ from kappa_operator.pipeline.model import SOON, PipelineObserved, build_status, 
 from kappa_operator.pipeline.news import keep_news
 from kappa_operator.pipeline.objects import build_token_ref
 from kappa_operator.pipeline.progress import build_progress_fields, describe_progress
+from kappa_operator.pipeline.shadow.change import start_reprocessing, wants_reprocessing
 from kappa_operator.pipeline.upgrade.change import (
     REPROCESSING_MODES,
     enter,
@@ -67,6 +68,7 @@ _OUT_OF_ROOM = (Reason.DRIVER_OUT_OF_MEMORY, Reason.DRIVER_LOST)
 _COLD = "no dry run, as spec.upgrade.handover is Cold; the new driver compares its plan with the state"
 _AT_REST = "no dry run, as no driver ran; the new driver compares its plan with the state"
 _STATELESS = "spec.upgrade.mode is Stateless"
+_ALTERED = "the change alters what is computed"
 _NO_SLOT = "the change waits until fewer other pipelines are being changed"
 
 
@@ -153,6 +155,9 @@ def wait_for_slot(observed: PipelineObserved, now: datetime) -> Plan:
 
 
 def _start_running(observed: PipelineObserved, revision: Revision, now: datetime) -> Plan:
+    shadow = _start_shadow(observed, revision, now)
+    if shadow is not None:
+        return shadow
     if not observed.has_slot:
         return wait_for_slot(observed, now)
     observed, change = open_change(observed, revision, now)
@@ -165,6 +170,14 @@ def _start_running(observed: PipelineObserved, revision: Revision, now: datetime
     return replace(plan, actions=(TakeRolloutSlot(), *plan.actions))
 
 
+def _start_shadow(observed: PipelineObserved, revision: Revision, now: datetime) -> Plan | None:
+    """Record that a Reprocessing makes the change, where the mode wants that; it replaces no driver, so it needs no slot."""
+    _, change = open_change(observed, revision, now)
+    if not wants_reprocessing(observed, change, revision):
+        return None
+    return start_reprocessing(observed, change, _ALTERED, now)
+
+
 def _start_at_rest(observed: PipelineObserved, revision: Revision, now: datetime) -> Plan | None:
     """Record a change of a pipeline at rest, unless the next driver is that of a restore or a rollback."""
     status, last, previous = observed.status, observed.status.upgrade, observed.previous
@@ -172,6 +185,9 @@ def _start_at_rest(observed: PipelineObserved, revision: Revision, now: datetime
         return None
     if last is not None and last.phase in TAKEN_BACK and previous and previous.intent == revision.intent:
         return None
+    shadow = _start_shadow(observed, revision, now)
+    if shadow is not None:
+        return shadow
     observed, change = open_change(observed, revision, now)
     change = without_failed(change, status)
     if change.mode is UpgradeMode.STATELESS:
@@ -290,6 +306,8 @@ def _follow_verdict(
         return hand_over(observed, change, why, now)
     if change.mode in REPROCESSING_MODES:
         return start_from_empty(observed, change, why, now, replay=True)
+    if change.mode is UpgradeMode.SHADOW:
+        return start_reprocessing(observed, change, f"the state does not fit: {reasons}", now)
     return refuse(observed, change, reasons, now)
 
 

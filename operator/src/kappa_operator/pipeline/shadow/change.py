@@ -1,0 +1,206 @@
+"""The change of a pipeline in mode Shadow: the Reprocessing decides on its phase, and the pipeline follows.
+
+The cutover and the rollback exchange the roles of two runs in one write of the status. Everything else follows from the status: which
+revision is wanted, which run is at the side, and which topics readers follow.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from kappa_crds.pipeline_status import (
+    PipelineState,
+    Restarts,
+    Run,
+    RunPlace,
+    RunRole,
+    UpgradePhase,
+    UpgradeStatus,
+    drop_run,
+    put_run,
+)
+from kappa_crds.reasons import Reason
+from kappa_crds.reprocessing import ReprocessingPhase
+from kappa_crds.reprocessing_policy import OutputsPolicy
+from kappa_crds.revision import Revision
+from kappa_crds.upgrade import Handover, UpgradeMode
+from kappa_operator.engine.actions import CreateObject
+from kappa_operator.engine.plan import Plan, Verdict, working
+from kappa_operator.pipeline.model import PipelineObserved, choose_mode, record
+from kappa_operator.pipeline.revision import Place, build_revision, list_outputs
+from kappa_operator.pipeline.shadow.model import BESIDE
+from kappa_operator.pipeline.tuning import explain_tuning
+from kappa_operator.pipeline.upgrade.change import enter, withdraw
+from kappa_operator.pipeline.verdicts import explain_change
+from kappa_operator.reprocessing.objects import build_reprocessing
+
+_COMPUTED = ("sources", "views", "sinks", "dead_letter", "python_from", "image")
+"""Fields of a spec that decide what is computed."""
+_GIVEN_UP = (ReprocessingPhase.FAILED, ReprocessingPhase.ABORTED, ReprocessingPhase.ROLLED_BACK)
+
+
+def alters_computation(before: Revision | None, after: Revision) -> bool:
+    """Return whether a change alters what is computed: sources, views, sinks, Python. `before` is None where it is not known."""
+    return before is None or _describe_computation(before) != _describe_computation(after)
+
+
+def _describe_computation(revision: Revision) -> tuple[Any, ...]:
+    sources = tuple(each.model_copy(update={"starting_offsets": None}) for each in revision.spec.sources)
+    others = (getattr(revision.spec, name) for name in _COMPUTED if name != "sources")
+    return (sources, *others, revision.modules)
+
+
+def wants_reprocessing(observed: PipelineObserved, change: UpgradeStatus, revision: Revision) -> bool:
+    """Return whether a change is made by a Reprocessing."""
+    return change.mode is UpgradeMode.SHADOW and alters_computation(observed.side.running, revision)
+
+
+def start_reprocessing(
+    observed: PipelineObserved, change: UpgradeStatus, why: str, now: datetime, **fields: Any
+) -> Plan:
+    """Record that a Reprocessing makes the change; the active run continues until its cutover."""
+    change = change.replace(
+        phase=UpgradePhase.REPROCESSING,
+        handover=Handover.WARM,
+        previous=observed.status.active.revision,
+        message=why,
+        since=now.replace(microsecond=0),
+    )
+    state = PipelineState.PENDING if observed.alive is None else PipelineState.RUNNING
+    verdict = working(
+        state, Reason.UPGRADE_REPROCESSING, f"a Reprocessing computes the whole log again: {why}"
+    )
+    return record(observed, verdict, now, upgrade=change, **fields)
+
+
+def follow_reprocessing(observed: PipelineObserved, now: datetime) -> Plan | None:
+    """Take the next step of a change that a Reprocessing makes; None where that decides nothing now."""
+    change = observed.status.upgrade
+    if change is None or change.phase not in BESIDE:
+        return None
+    follow = _follow_shadow if change.phase is UpgradePhase.REPROCESSING else _follow_soak
+    return follow(observed, change, now)
+
+
+def _follow_shadow(observed: PipelineObserved, change: UpgradeStatus, now: datetime) -> Plan | None:
+    requested, side = observed.requested, observed.side
+    if requested is None:
+        return None
+    if requested.intent != change.intent or choose_mode(observed, requested) is not UpgradeMode.SHADOW:
+        ended = withdraw(change, "the spec or its mode was changed during the reprocessing", now)
+        return _record(observed, "the spec was changed; its Reprocessing ends", now, upgrade=ended)
+    if side.reprocessing is None:
+        return _create(observed, change, now)
+    if side.phase in _GIVEN_UP:
+        why = side.reprocessing.status.why or "no reason was given"
+        refused = enter(
+            change.replace(message=f"its Reprocessing ended as {side.phase}: {why}"),
+            UpgradePhase.REFUSED,
+            now,
+        )
+        return record(observed, explain_change(refused), now, upgrade=refused)
+    if side.phase is ReprocessingPhase.CUTTING_OVER and side.reprocessing.status.cut is not None:
+        return _cut_over(observed, change, now)
+    return None
+
+
+def _create(observed: PipelineObserved, change: UpgradeStatus, now: datetime) -> Plan | None:
+    if observed.side.failure is not None or change.intent is None or observed.side.is_name_taken:
+        return None
+    return Plan((CreateObject(build_reprocessing(observed.resource, change.intent)),), requeue_after=1.0)
+
+
+def _cut_over(observed: PipelineObserved, change: UpgradeStatus, now: datetime) -> Plan | None:
+    """Record that the shadow run is the active one, and the active one soaks. No driver starts or stops for it."""
+    run = observed.side_run
+    if run is None or run.role is not RunRole.SHADOW or run.stopping_since is not None:
+        return None
+    revision = build_shadow_revision(observed, run)
+    if revision is None or revision.name != run.revision:
+        return None
+    change = enter(change.replace(revision=revision.name), UpgradePhase.SOAKING, now)
+    message = (
+        f"the new version is active, and the previous one soaks; readers follow {_name_topics(revision)}"
+    )
+    exchanged = exchange_runs(observed, run, RunRole.SOAKING, revision)
+    verdict = working(PipelineState.RUNNING, Reason.SOAKING, message)
+    return record(observed, verdict, now, upgrade=change, **exchanged)
+
+
+def _follow_soak(observed: PipelineObserved, change: UpgradeStatus, now: datetime) -> Plan | None:
+    requested, side = observed.requested, observed.side
+    why = ""
+    if side.reprocessing is None or side.phase is ReprocessingPhase.DONE:
+        why = "the previous version has soaked"
+    elif requested is not None and requested.intent != change.intent:
+        why = "the spec was changed, so the soak time ends"
+    if why:
+        return _record(observed, why, now, upgrade=enter(change.replace(message=why), UpgradePhase.DONE, now))
+    rolls_back = side.phase is ReprocessingPhase.ROLLING_BACK and side.reprocessing is not None
+    if not rolls_back or side.reprocessing is None or side.reprocessing.status.rollback_cut is None:
+        return None
+    return _roll_back(observed, change, side.reprocessing.status.why or "it was requested", now)
+
+
+def _roll_back(observed: PipelineObserved, change: UpgradeStatus, why: str, now: datetime) -> Plan | None:
+    """Record that the soaking run is the active one again, and the new version ends."""
+    run, revision = observed.side_run, observed.side.revision
+    if run is None or revision is None or run.role is not RunRole.SOAKING:
+        return None
+    change = enter(change.replace(message=why), UpgradePhase.ROLLED_BACK, now)
+    exchanged = exchange_runs(observed, run, RunRole.SHADOW, revision)
+    return record(observed, explain_change(change), now, upgrade=change, **exchanged)
+
+
+def exchange_runs(observed: PipelineObserved, run: Run, role: RunRole, revision: Revision) -> dict[str, Any]:
+    """Return the fields of the status where the side run is active, with this revision, and the active run gets another role.
+
+    Its failures from before do not count against it any more: it runs.
+    """
+    status, place = observed.status, run.place or RunPlace()
+    active = run.replace(role=RunRole.ACTIVE, place=None, restarts=None, drops_outputs=False)
+    former = status.active.replace(
+        role=role,
+        reprocessing=run.reprocessing,
+        restarts=status.restarts,
+        drops_outputs=drops_outputs(observed),
+        place=RunPlace(
+            restoration=status.restoration,
+            from_beginning=status.from_beginning,
+            shuffle_partitions=status.shuffle_partitions,
+        ),
+    )
+    return {
+        "runs": put_run(put_run(drop_run(status.runs, run.role), active), former),
+        "checkpoint": run.checkpoint,
+        "restoration": place.restoration,
+        "from_beginning": place.from_beginning,
+        "shuffle_partitions": place.shuffle_partitions,
+        "restarts": Restarts(total=status.restarts.total),
+        "outputs": list_outputs(revision),
+        "tuning": explain_tuning(revision.tuning, revision.spec),
+        "executors": revision.spec.resources.executors.count,
+    }
+
+
+def drops_outputs(observed: PipelineObserved) -> bool:
+    """Return whether the topics of the side run are to go with it."""
+    reprocessing = observed.side.reprocessing
+    return reprocessing is not None and reprocessing.spec.outputs is OutputsPolicy.DELETE
+
+
+def build_shadow_revision(observed: PipelineObserved, run: Run) -> Revision | None:
+    """Return the revision of the spec in the checkpoint of the shadow run, with its outputs; None where a dependency is missing."""
+    if isinstance(observed.dependencies, Verdict):
+        return None
+    kept = run.place or RunPlace()
+    place = Place(run.checkpoint, kept.restoration, kept.shuffle_partitions, kept.from_beginning, run.outputs)
+    return build_revision(observed.resource, observed.dependencies, observed.images, place)
+
+
+def _name_topics(revision: Revision) -> str:
+    return ", ".join(each.topic for each in list_outputs(revision))
+
+
+def _record(observed: PipelineObserved, message: str, now: datetime, **fields: Any) -> Plan:
+    state = PipelineState.PENDING if observed.alive is None else PipelineState.RUNNING
+    return record(observed, working(state, Reason.RECONCILING, message), now, **fields)

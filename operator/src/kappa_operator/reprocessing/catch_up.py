@@ -1,0 +1,75 @@
+"""How far the new version is: lag and estimate for people, and whether it has caught up."""
+
+from datetime import datetime
+
+from kappa_crds.progress import Progress
+from kappa_crds.quantities import format_duration
+from kappa_crds.reprocessing import CatchUp, PartitionCatchUp
+from kappa_operator.lag.model import Partition
+from kappa_operator.log.eta import Eta, ReplaySample
+from kappa_operator.reprocessing.model import ReprocessingObserved
+
+MOST_PARTITIONS = 50
+STEADY = 20.0
+"""Seconds for which the new version has to be near to the end of the log."""
+
+
+def list_positions(progress: Progress, at: datetime) -> dict[Partition, ReplaySample]:
+    """Return for each partition the lowest offset of all queries that read it, and the end of its log."""
+    found: dict[Partition, ReplaySample] = {}
+    for query in progress.queries:
+        for source in query.sources:
+            for topic, ends in source.latest_offsets.items():
+                for number, end in ends.items():
+                    position = source.end_offsets.get(topic, {}).get(number, 0)
+                    key = Partition(topic, number)
+                    known = found.get(key)
+                    lowest = position if known is None else min(position, known.position)
+                    found[key] = ReplaySample(at, lowest, end if known is None else max(end, known.end))
+    return found
+
+
+def measure(observed: ReprocessingObserved, now: datetime) -> CatchUp | None:
+    """Return how far the new version is, None before its driver reports."""
+    side, active = observed.side, observed.active
+    if side is None or side.progress is None:
+        return None
+    progress, eta = side.progress, observed.eta
+    times = _list_etas(eta, now)
+    partitions = [
+        PartitionCatchUp(
+            topic=key.topic,
+            partition=key.number,
+            offset=each.position,
+            end=each.end,
+            eta_seconds=times.get(key),
+        )
+        for key, each in list_positions(progress, now).items()
+    ]
+    partitions.sort(key=lambda each: (each.offset - each.end, each.topic, each.partition))
+    at = None if eta is None else eta.at
+    return CatchUp(
+        lag=progress.lag,
+        active_lag=active.progress.lag if active is not None and active.progress is not None else 0,
+        records_per_second=round(sum(query.processed_rows_per_second for query in progress.queries), 1),
+        eta=None if at is None else format_duration(max(0.0, (at - now).total_seconds())),
+        measured=now.replace(microsecond=0),
+        partitions=tuple(partitions[:MOST_PARTITIONS]),
+    )
+
+
+def _list_etas(eta: Eta | None, now: datetime) -> dict[Partition, int]:
+    found = () if eta is None else eta.partitions
+    return {each.partition: round((each.at - now).total_seconds()) for each in found if each.at is not None}
+
+
+def is_near(progress: Progress | None, active_lag: int) -> bool:
+    """Return whether the new version is at most one batch behind the active one, by what both reported last."""
+    if progress is None or not progress.queries:
+        return False
+    if not all(source.latest_offsets for query in progress.queries for source in query.sources):
+        return False
+    if any(query.batch_id < 0 and source.lag > 0 for query in progress.queries for source in query.sources):
+        return False
+    batch = max((query.input_rows for query in progress.queries), default=0)
+    return progress.lag <= active_lag + batch

@@ -1,0 +1,130 @@
+"""How a reprocessing ends before its cutover, and what follows a deletion. The Pipeline stops and removes the run of the new version."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from kappa_crds.pipeline_status import UpgradePhase
+from kappa_crds.quantities import parse_duration
+from kappa_crds.reasons import Reason
+from kappa_crds.reprocessing import (
+    ENDS,
+    REPROCESSING_FINALIZER,
+    WANTS_SOAKING,
+    ReprocessingPhase,
+    RequestAction,
+)
+from kappa_operator import intervals
+from kappa_operator.engine.actions import Action
+from kappa_operator.engine.plan import Plan, hold_deletion, stalled, working
+from kappa_operator.reprocessing.cut import continue_drivers
+from kappa_operator.reprocessing.model import ReprocessingObserved, enter, report
+from kappa_operator.reprocessing.phases import finish
+from kappa_operator.reprocessing.requests import carry_out
+
+Phase = ReprocessingPhase
+
+
+def hold_reprocessing(observed: ReprocessingObserved, _now: datetime) -> Plan | None:
+    """Hold deletion of one that has an effect."""
+    if observed.resource.metadata.deletion_timestamp is not None:
+        return None
+    return hold_deletion(observed.resource, REPROCESSING_FINALIZER, wanted=observed.is_controlled)
+
+
+def release_reprocessing(observed: ReprocessingObserved, now: datetime) -> Plan | None:
+    """Release a deleted one that has ended, once the Pipeline has no run for it, or is gone."""
+    metadata, pipeline = observed.resource.metadata, observed.pipeline
+    if metadata.deletion_timestamp is None:
+        return None
+    has_effect = (
+        pipeline is not None and observed.is_controlled and pipeline.metadata.deletion_timestamp is None
+    )
+    if has_effect and observed.phase not in ENDS:
+        return None
+    if (
+        has_effect
+        and pipeline is not None
+        and any(run.reprocessing == metadata.name for run in pipeline.status.sides)
+    ):
+        message = "deletion waits until the Pipeline has removed the run that is not needed"
+        return report(
+            observed, working(observed.phase, Reason.DELETION_BLOCKED, message), now, intervals.SOON
+        )
+    return hold_deletion(observed.resource, REPROCESSING_FINALIZER, wanted=False) or Plan()
+
+
+def report_uncontrolled(observed: ReprocessingObserved, now: datetime) -> Plan | None:
+    """Report that it has no effect where the Pipeline did not create it."""
+    if observed.is_controlled:
+        return None
+    name = observed.resource.spec.pipeline_ref
+    message = f"Pipeline {name} did not create this Reprocessing, so it has no effect; delete it"
+    return report(observed, stalled("Ignored", Reason.NOT_CONTROLLED, message), now)
+
+
+def report_end(observed: ReprocessingObserved, now: datetime) -> Plan | None:
+    """Leave one that has ended as it is."""
+    if observed.phase not in ENDS:
+        return None
+    generation = observed.resource.metadata.generation
+    status = observed.status.replace(observed_generation=generation)
+    return Plan((), status)
+
+
+def end_early(observed: ReprocessingObserved, now: datetime) -> Plan | None:
+    """End before the cutover: the Pipeline or the resource changed, a person requested it, it takes too long, or cannot work.
+
+    Once the cut is recorded, the Pipeline may act on it at any time, so only the Pipeline itself can withdraw it then.
+    """
+    if observed.phase in WANTS_SOAKING:
+        is_deleted = observed.resource.metadata.deletion_timestamp is not None
+        ends = is_deleted and observed.phase is Phase.SOAKING
+        return finish(observed, "the Reprocessing was deleted", now) if ends else None
+    change = observed.change
+    if observed.phase is not Phase.PENDING and (
+        change is None or change.phase not in (UpgradePhase.REPROCESSING, UpgradePhase.SOAKING)
+    ):
+        return _abort(observed, "the Pipeline does not make this change any more", now)
+    if observed.status.cut is not None:
+        return None
+    if observed.resource.metadata.deletion_timestamp is not None:
+        return _abort(observed, "the Reprocessing was deleted", now)
+    if (passed := carry_out(observed, RequestAction.ABORT)) is not None:
+        return _abort(observed, "a person requested it", now, request=passed)
+    return _fail(observed, now)
+
+
+def _abort(observed: ReprocessingObserved, why: str, now: datetime, **fields: Any) -> Plan:
+    verdict = stalled(Phase.ABORTED, Reason.ABORTED, f"{why}; the active version was not touched")
+    plan = enter(observed, Phase.ABORTED, verdict, now, why=why, **fields)
+    return Plan((*plan.actions, *_release(observed)), requeue=True)
+
+
+def _fail(observed: ReprocessingObserved, now: datetime) -> Plan | None:
+    why = _find_failure(observed, now)
+    if not why:
+        return None
+    verdict = stalled(Phase.FAILED, Reason.REPROCESSING_FAILED, f"{why}; the active version was not touched")
+    plan = enter(observed, Phase.FAILED, verdict, now, why=why)
+    return Plan((*plan.actions, *_release(observed)), requeue=True)
+
+
+def _find_failure(observed: ReprocessingObserved, now: datetime) -> str:
+    side, started = observed.side, observed.status.started
+    restarts = None if side is None else side.run.restarts
+    hopeless = None if restarts is None else restarts.non_retryable_revision
+    if side is not None and restarts is not None and hopeless is not None and hopeless == side.run.revision:
+        return f"the new version cannot run: {restarts.last_reason}: {restarts.last_failure}"
+    deadline = observed.resource.spec.deadline
+    if started is not None and now - started > timedelta(seconds=parse_duration(deadline)):
+        last = (
+            ""
+            if restarts is None or restarts.last_failure is None
+            else f"; the last failure: {restarts.last_failure}"
+        )
+        return f"it did not get to the cutover within {deadline} (spec.deadline){last}"
+    return ""
+
+
+def _release(observed: ReprocessingObserved) -> tuple[Action, ...]:
+    return () if observed.failure else continue_drivers(observed)

@@ -1,0 +1,261 @@
+"""The phases from the proof of the log to the end of the soak time: each is one step, which stays, or records the next phase."""
+
+from datetime import datetime
+from typing import Any
+
+from kappa_crds.pipeline_status import UpgradePhase
+from kappa_crds.quantities import format_duration, parse_duration
+from kappa_crds.reasons import Reason
+from kappa_crds.reprocessing import Cut, LogGap, ReprocessingPhase, RequestAction
+from kappa_crds.reprocessing_policy import Gate
+from kappa_operator import intervals
+from kappa_operator.engine.actions import Action
+from kappa_operator.engine.plan import Plan, ready, stalled, working
+from kappa_operator.log.proof import Gap
+from kappa_operator.reprocessing.catch_up import STEADY, is_near, measure
+from kappa_operator.reprocessing.cut import Reaching, continue_drivers, reach_cut
+from kappa_operator.reprocessing.model import ReprocessingObserved, enter, record, report
+from kappa_operator.reprocessing.requests import carry_out, explain_gate
+
+Phase = ReprocessingPhase
+_MOST_GAPS = 50
+_MOST_CRASHES = 2
+UNCUT_PATIENCE = 60.0
+"""Seconds for which a rollback waits for a common cut: a new version that does not run cannot hold."""
+
+
+def begin(observed: ReprocessingObserved, now: datetime) -> Plan | None:
+    """Begin once the pipeline makes its change by this reprocessing, and has no run of another one."""
+    if observed.phase is not Phase.PENDING:
+        return None
+    change, pipeline = observed.change, observed.pipeline
+    if change is None or change.phase is not UpgradePhase.REPROCESSING:
+        message = "waiting until the Pipeline records the change"
+        return report(observed, working(Phase.PENDING, Reason.RECONCILING, message), now, intervals.SOON)
+    if pipeline is not None and pipeline.status.sides:
+        message = "waiting until the run of another reprocessing has ended"
+        return report(observed, working(Phase.PENDING, Reason.RECONCILING, message), now, intervals.SOON)
+    message = f"the log is checked from its start: {change.message}"
+    return enter(
+        observed, Phase.PROVING, working(Phase.PROVING, Reason.RECONCILING, message), now,
+        intent=change.intent, why=change.message,
+    )  # fmt: skip
+
+
+def prove_log(observed: ReprocessingObserved, now: datetime) -> Plan | None:
+    """Continue where the log is whole, or a person accepts what is missing."""
+    if observed.phase is not Phase.PROVING:
+        return None
+    proof, spec = observed.proof, observed.resource.spec
+    if proof is None:
+        message = (
+            f"the log cannot be checked: {observed.problem or 'nothing is known of it yet'}; it is retried"
+        )
+        return report(observed, working(Phase.PROVING, Reason.RECONCILING, message), now, intervals.BLOCKED)
+    gaps = tuple(map(_describe_gap, proof.gaps[:_MOST_GAPS]))
+    if proof.is_whole or spec.acknowledge_missing:
+        known = proof.message if proof.is_whole else f"continues although {proof.message}"
+        verdict = working(Phase.CATCHING_UP, Reason.CATCHING_UP, f"{known}; the new version starts")
+        return enter(observed, Phase.CATCHING_UP, verdict, now, gaps=gaps)
+    message = f"{proof.message}; set spec.acknowledgeMissing to continue nevertheless, or abort"
+    verdict = stalled(Phase.PROVING, Reason.LOG_INCOMPLETE, message)
+    return report(observed, verdict, now, intervals.WAITING, gaps=gaps)
+
+
+def _describe_gap(gap: Gap) -> LogGap:
+    before = "" if gap.before is None else f" from before {gap.before:%Y-%m-%dT%H:%M:%SZ}"
+    message = f"offsets {gap.first} to {gap.last}{before}"
+    return LogGap(
+        topic=gap.topic, partition=gap.partition, first=gap.first, end=gap.last + 1, message=message
+    )
+
+
+def catch_up(observed: ReprocessingObserved, now: datetime) -> Plan | None:
+    """Wait until the new version is as near to the end of the log as the active one, for some time; then its gate decides."""
+    if observed.phase is not Phase.CATCHING_UP:
+        return None
+    side, measured = observed.side, measure(observed, now)
+    since = observed.status.caught_up_since
+    if side is None or side.progress is None or measured is None:
+        verdict = working(Phase.CATCHING_UP, Reason.SIDE_RUN_BLOCKED, explain_start(observed))
+        return report(observed, verdict, now, intervals.SOON, caught_up_since=None)
+    if not is_near(side.progress, measured.active_lag):
+        estimate = "" if observed.eta is None else f"; {observed.eta.message}"
+        message = f"{measured.lag} records behind{estimate}"
+        verdict = working(Phase.CATCHING_UP, Reason.CATCHING_UP, message)
+        return report(observed, verdict, now, intervals.SOON, catch_up=measured, caught_up_since=None)
+    if since is None:
+        return record(observed, catch_up=measured, caught_up_since=now.replace(microsecond=0))
+    if (now - since).total_seconds() < STEADY:
+        verdict = working(Phase.CATCHING_UP, Reason.CATCHING_UP, "caught up; it is observed for some seconds")
+        return report(observed, verdict, now, intervals.SOON, catch_up=measured)
+    if observed.resource.spec.gates.compare is Gate.MANUAL:
+        message = f"caught up; {explain_gate(observed, RequestAction.COMPARE)}"
+        verdict = working(Phase.CATCHING_UP, Reason.WAITING_FOR_PERSON, message)
+        passed = carry_out(observed, RequestAction.COMPARE)
+        return (
+            report(observed, verdict, now, intervals.SOON, catch_up=measured)
+            if passed is None
+            else start_comparison(observed, now, request=passed)
+        )
+    return start_comparison(observed, now)
+
+
+def start_comparison(observed: ReprocessingObserved, now: datetime, **fields: Any) -> Plan:
+    """Return the plan that records the phase Comparing."""
+    verdict = working(Phase.COMPARING, Reason.COMPARING, "both versions are brought to the same input")
+    return enter(observed, Phase.COMPARING, verdict, now, **fields)
+
+
+def explain_start(observed: ReprocessingObserved) -> str:
+    """Return why the driver of the new version does not report yet."""
+    side = observed.side
+    if side is None:
+        return "the Pipeline creates the topics and the run of the new version"
+    restarts, pod = side.run.restarts, side.pod
+    if pod is not None and pod.waiting is not None:
+        return pod.waiting[1]
+    if pod is None and restarts is not None and restarts.last_failure is not None:
+        return f"the driver of the new version failed, and starts again after a back-off: {restarts.last_failure}"
+    return "the driver of the new version starts"
+
+
+def wait_for_cutover(observed: ReprocessingObserved, now: datetime) -> Plan | None:
+    """Wait at the gate of the cutover."""
+    if observed.phase is not Phase.READY_TO_CUT:
+        return None
+    if (passed := carry_out(observed, RequestAction.CUT)) is not None:
+        return start_cutover(observed, now, request=passed)
+    if (again := carry_out(observed, RequestAction.COMPARE)) is not None:
+        return start_comparison(observed, now, request=again)
+    spec, compared = observed.resource.spec, observed.status.comparison
+    most = spec.comparison.max_unexpected
+    unexpected = None if compared is None else compared.unexpected
+    result = "no comparison" if compared is None else compared.message
+    if unexpected is None or unexpected > most:
+        message = f"{result}; {explain_gate(observed, RequestAction.CUT)}"
+        verdict = stalled(Phase.READY_TO_CUT, Reason.OUTPUTS_DIFFER, message)
+        return report(observed, verdict, now, intervals.WAITING)
+    if spec.gates.cut is Gate.MANUAL:
+        message = f"{result}; {explain_gate(observed, RequestAction.CUT)}"
+        verdict = working(Phase.READY_TO_CUT, Reason.WAITING_FOR_PERSON, message)
+        return report(observed, verdict, now, intervals.WAITING)
+    return start_cutover(observed, now)
+
+
+def start_cutover(observed: ReprocessingObserved, now: datetime, **fields: Any) -> Plan:
+    """Return the plan that records the phase CuttingOver."""
+    message = "both versions are brought to the input at which the new one takes over"
+    return enter(
+        observed, Phase.CUTTING_OVER, working(Phase.CUTTING_OVER, Reason.CUTTING_OVER, message), now, **fields
+    )
+
+
+def cut_over(observed: ReprocessingObserved, now: datetime) -> Plan | None:
+    """Record the cut, wait until the Pipeline has exchanged the runs, and have both drivers continue."""
+    if observed.phase is not Phase.CUTTING_OVER:
+        return None
+    if observed.status.cut is None:
+        return _reach(observed, reach_cut(observed, now), "cut", Reason.CUTTING_OVER, now)
+    if not observed.has_cut_over:
+        verdict = working(
+            Phase.CUTTING_OVER, Reason.CUTTING_OVER, "the Pipeline makes the new version active"
+        )
+        return report(observed, verdict, now, intervals.WORKING)
+    soak = observed.resource.spec.soak
+    message = f"the new version is active since {now:%Y-%m-%dT%H:%M:%SZ}; the old one soaks for {soak}"
+    plan = enter(observed, Phase.SOAKING, working(Phase.SOAKING, Reason.SOAKING, message), now)
+    return Plan((*plan.actions, *_release(observed)), requeue=True)
+
+
+def soak(observed: ReprocessingObserved, now: datetime) -> Plan | None:
+    """Roll back on request or where the new version fails; end when the soak time is over."""
+    if observed.phase is not Phase.SOAKING:
+        return None
+    if not observed.has_cut_over:
+        return finish(observed, "the Pipeline was changed, so the soak time has ended", now)
+    if (passed := carry_out(observed, RequestAction.ROLLBACK)) is not None:
+        return start_rollback(observed, "it was requested", now, request=passed)
+    failure = find_failure(observed)
+    if failure:
+        return start_rollback(observed, failure, now)
+    if (passed := carry_out(observed, RequestAction.FINISH)) is not None:
+        return finish(observed, "a person ended the soak time", now, request=passed)
+    held = _release(observed)
+    since = observed.status.since or now
+    left = parse_duration(observed.resource.spec.soak) - (now - since).total_seconds()
+    if left > 0:
+        message = f"the new version is active; the old one soaks for another {format_duration(left)}"
+        plan = report(
+            observed, ready(Phase.SOAKING, Reason.SOAKING, message), now, min(left, intervals.WAITING)
+        )
+        return Plan(held, plan.status, plan.requeue_after)
+    if observed.resource.spec.gates.finish is Gate.AUTOMATIC:
+        return finish(observed, f"the old version soaked for {observed.resource.spec.soak}", now)
+    message = f"the soak time is over; {explain_gate(observed, RequestAction.FINISH)}"
+    plan = report(observed, ready(Phase.SOAKING, Reason.WAITING_FOR_PERSON, message), now, intervals.WAITING)
+    return Plan(held, plan.status, plan.requeue_after)
+
+
+def find_failure(observed: ReprocessingObserved) -> str:
+    """Return why the new version is unhealthy, empty where it is not. Without a report there is no verdict."""
+    pipeline = observed.pipeline
+    if pipeline is None:
+        return ""
+    restarts, active = pipeline.status.restarts, pipeline.status.active
+    is_hopeless = (
+        restarts.non_retryable_revision is not None and restarts.non_retryable_revision == active.revision
+    )
+    if is_hopeless or restarts.crashes >= _MOST_CRASHES:
+        return f"the new version fails: {restarts.last_reason}: {restarts.last_failure}"
+    return ""
+
+
+def start_rollback(observed: ReprocessingObserved, why: str, now: datetime, **fields: Any) -> Plan:
+    """Return the plan that records the phase RollingBack."""
+    verdict = working(Phase.ROLLING_BACK, Reason.ROLLING_BACK, f"the old version takes over again: {why}")
+    return enter(observed, Phase.ROLLING_BACK, verdict, now, why=why, **fields)
+
+
+def roll_back(observed: ReprocessingObserved, now: datetime) -> Plan | None:
+    """Record the cut at which the old version is active again; without one where the new version does not run."""
+    if observed.phase is not Phase.ROLLING_BACK:
+        return None
+    change, why = observed.change, observed.status.why or "it was requested"
+    if change is not None and change.phase is UpgradePhase.ROLLED_BACK:
+        verdict = stalled(Phase.ROLLED_BACK, Reason.ROLLED_BACK, f"the old version is active again: {why}")
+        plan = enter(observed, Phase.ROLLED_BACK, verdict, now)
+        return Plan((*plan.actions, *_release(observed)), requeue=True)
+    if not observed.has_cut_over:
+        return finish(observed, "the Pipeline was changed before the rollback", now)
+    if observed.status.rollback_cut is None:
+        reaching = reach_cut(observed, now)
+        waited = (now - (observed.status.since or now)).total_seconds()
+        is_running = observed.active is not None and observed.active.is_running
+        if reaching.cut is None and not is_running and waited > UNCUT_PATIENCE:
+            without = Cut(inputs=(), taken=now.replace(microsecond=0))
+            return record(observed, rollback_cut=without)
+        return _reach(observed, reaching, "rollback_cut", Reason.ROLLING_BACK, now)
+    message = f"the Pipeline makes the old version active: {why}"
+    return report(observed, working(Phase.ROLLING_BACK, Reason.ROLLING_BACK, message), now, intervals.WORKING)
+
+
+def finish(observed: ReprocessingObserved, why: str, now: datetime, **fields: Any) -> Plan:
+    """Return the plan that records the end: the new version stays."""
+    verdict = ready(Phase.DONE, Reason.REPROCESSED, f"the new version is active: {why}")
+    return enter(observed, Phase.DONE, verdict, now, why=why, **fields)
+
+
+def _reach(
+    observed: ReprocessingObserved, reaching: Reaching, field: str, reason: Reason, now: datetime
+) -> Plan:
+    if reaching.cut is not None:
+        return record(observed, **{field: reaching.cut})
+    message = f"{reaching.message}; {observed.failure}" if observed.failure else reaching.message
+    plan = report(observed, working(observed.phase, reason, message), now, intervals.WORKING)
+    actions = () if observed.failure else reaching.actions
+    return Plan(actions, plan.status, plan.requeue_after)
+
+
+def _release(observed: ReprocessingObserved) -> tuple[Action, ...]:
+    return () if observed.failure else continue_drivers(observed)

@@ -1,0 +1,210 @@
+"""A pipeline that is reprocessed on fakes: its drivers report queries, and the operator reconciles its Reprocessings and its topics."""
+
+import json
+from typing import Any
+
+import effort
+from fakes.cluster import Body
+from fakes.fuse import Killed
+from fakes.kubelet import SINCE, find_address
+from kappa_crds import API_VERSION
+from kappa_crds.progress import DriverExit, QueryProgress, SourceProgress, TopicOffsets
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.pipeline.objects import REVISION_LABEL
+from unit.control.lives import PIPELINE, ROUNDS, Life, Step
+from unit.control.lives import SPEC as BASE
+
+SPEC: dict[str, Any] = {
+    **BASE,
+    "upgrade": {"mode": "Shadow", "reprocessing": {"gates": {"cut": "Automatic"}, "soak": "10m"}},
+}
+FIXED: dict[str, Any] = {
+    **SPEC,
+    "views": [{"name": "fixed", "sql": "SELECT upper(k) AS k FROM events"}],
+    "sinks": [{"name": "log", "from": "fixed", "kafka": {"topic": "out"}}],
+}
+OTHER: dict[str, Any] = {**FIXED, "views": [{"name": "fixed", "sql": "SELECT lower(k) AS k FROM events"}]}
+
+
+_QUIET, _LONG = 6, 250
+"""Rounds without a change after which it rests, and the seconds that pass in such a round: a soak time is over after some."""
+
+
+class ShadowLife(Life):
+    """A life in which Reprocessings and Topics are reconciled as well. `pauses` ends a settling at a phase of the reprocessing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.node.queries = report_queries
+        self.pauses: str | None = None
+
+    async def settle(self) -> None:
+        """Let operator and node take turns until nothing changes, or a reprocessing is in the phase to pause at."""
+        quiet = 0
+        for _ in range(ROUNDS):
+            before = self.operator.cluster.fuse.writes
+            try:
+                wait = await self._reconcile_all()
+            except Killed:
+                self.operator = self.operator.restart()
+                self.node.watch()
+                quiet = 0
+                continue
+            moved = self.node.step() or self.operator.cluster.fuse.writes != before
+            quiet = 0 if moved else quiet + 1
+            if self.pauses is not None and self.pauses in list_phases(self):
+                self.pauses = None
+                return
+            if quiet == _QUIET:
+                return
+            self.operator.clock.advance(wait if quiet < 2 else _LONG)
+        raise AssertionError(f"it does not come to rest: {self.operator.get(PIPELINE)} {find_all(self)}")
+
+    async def _reconcile_all(self) -> float:
+        self.operator.drivers.outputs_at.update(_list_outputs(self))
+        outcome = await self.operator.reconcile(PIPELINE)
+        for kind in ("Topic", "Reprocessing"):
+            for body in self.operator.cluster.find(API_VERSION, kind):
+                await self.operator.reconcile(Key(kind, "shop", body["metadata"]["name"]))
+        return outcome.requeue_after or 1.0
+
+
+def _list_outputs(life: Life) -> dict[str, TopicOffsets]:
+    """Return by the address of each driver the ends of its output topic."""
+    found = {}
+    for pod in life.node.find_pods():
+        ref = ObjectRef("v1", "ConfigMap", "shop", pod["metadata"]["labels"][REVISION_LABEL])
+        revision = json.loads((life.operator.cluster.read(ref) or {})["data"]["revision.json"])
+        found[find_address(pod)] = {revision["topics"]["out"]: {0: 50}}
+    return found
+
+
+def report_queries(pod: Body) -> tuple[QueryProgress, ...]:
+    """Return what a driver reports that has read all of its topic."""
+    ends = {"in": {0: 100}}
+    source = SourceProgress(name="events", topic="in", end_offsets=ends, latest_offsets=ends)
+    return (
+        QueryProgress(
+            sink="log",
+            query_id="q",
+            run_id="r",
+            batch_id=3,
+            timestamp=SINCE,
+            input_rows=10,
+            sources=(source,),
+        ),
+    )
+
+
+def find_all(life: Life) -> list[Body]:
+    """Return the Reprocessings."""
+    return life.operator.cluster.find(API_VERSION, "Reprocessing")
+
+
+def list_phases(life: Life) -> list[str]:
+    """Return the phases of the Reprocessings."""
+    return [body.get("status", {}).get("phase", "") for body in find_all(life)]
+
+
+def request(action: str, id: str = "") -> Step:
+    """Have a person request something of the last Reprocessing."""
+
+    def step(life: Life) -> None:
+        last = find_all(life)[-1]
+        life.operator.cluster.put({**last, "spec": {**last["spec"], "request": {"action": action, "id": id}}})
+
+    return step
+
+
+def pause_at(phase: str) -> Step:
+    """End the settling that follows when the reprocessing is in a phase."""
+
+    def step(life: Life) -> None:
+        assert isinstance(life, ShadowLife)
+        life.pauses = phase
+
+    return step
+
+
+def fail_new(end: DriverExit) -> Step:
+    """Have the drivers of the new version end so from now on."""
+
+    def step(life: Life) -> None:
+        known = find_active_revision(life)
+        life.node.broken = lambda pod: end if pod["metadata"]["labels"][REVISION_LABEL] != known else None
+
+    return step
+
+
+def fail_active(end: DriverExit) -> Step:
+    """Have the drivers of the present active version end so from now on, also the one that runs."""
+
+    def step(life: Life) -> None:
+        known = find_active_revision(life)
+        life.node.broken = lambda pod: end if pod["metadata"]["labels"][REVISION_LABEL] == known else None
+
+    return step
+
+
+def find_active_revision(life: Life) -> str:
+    """Return the revision of the active run."""
+    runs = (life.operator.get(PIPELINE) or {})["status"]["runs"]
+    return str(next(run["revision"] for run in runs if run["role"] == "active"))
+
+
+async def live(*steps: Step) -> ShadowLife:
+    """Go through the steps, and settle after each."""
+    life = ShadowLife()
+    await life.prepare()
+    for step in steps:
+        step(life)
+        await life.settle()
+    return life
+
+
+async def live_and_die(*steps: Step) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Return the end, and how it ends where the operator dies after the writes of the last step: a third of them in `make test`."""
+    life = await live(*steps[:-1])
+    deaths: list[Life] = []
+    life.operator.cluster.fuse.on_write = lambda: deaths.append(life.fork())
+    steps[-1](life)
+    await life.settle()
+    ends = {}
+    for number in effort.deaths(len(deaths)):
+        died = deaths[number - 1]
+        await died.settle()
+        check(died)
+        ends[f"died after write {number} of {len(deaths)}"] = describe(died)
+    check(life)
+    return describe(life), ends
+
+
+def check(life: Life) -> None:
+    """Fail where two drivers of one run were alive at once, or a driver was made twice."""
+    assert life.node.most_of_one <= 1
+    assert life.node.most_alive <= 2
+    assert len(set(life.node.made)) == len(life.node.made)
+
+
+def delete_reprocessing(life: Life) -> None:
+    """Have a person delete the last Reprocessing."""
+    life.operator.cluster.remove(ObjectRef.of(find_all(life)[-1]))
+
+
+def describe(life: Life) -> dict[str, Any]:
+    """Return what there is in the end, without times."""
+    status = (life.operator.get(PIPELINE) or {}).get("status") or {}
+    return {
+        "phases": list_phases(life),
+        "change": (status.get("upgrade") or {}).get("phase"),
+        "runs": {
+            run["role"]: (run["generation"], run["checkpoint"], run["outputs"])
+            for run in status.get("runs", ())
+        },
+        "outputs": [each["topic"] for each in status.get("outputs", ())],
+        "checkpoint": status.get("checkpoint"),
+        "alive": life.node.count_alive(),
+        "topics": sorted(
+            body["metadata"]["name"] for body in life.operator.cluster.find(API_VERSION, "Topic")
+        ),
+    }

@@ -1,0 +1,245 @@
+"""A change in mode Shadow: a second run computes the log beside the active one, is compared with it, takes over, and can be rolled back."""
+
+from typing import Any
+
+import pytest
+
+from fakes.context import build_resource
+from kappa_crds import API_VERSION
+from kappa_operator.engine.keys import Key, ObjectRef
+from unit.control.lives import CRASH, HOPELESS, PIPELINE, both, write
+from unit.control.reprocessings import (
+    FIXED,
+    OTHER,
+    SPEC,
+    check,
+    delete_reprocessing,
+    describe,
+    fail_active,
+    fail_new,
+    find_all,
+    live,
+    pause_at,
+    request,
+)
+
+MANUAL = {"mode": "Shadow", "reprocessing": {"soak": "10m", "outputs": "Delete"}}
+BY_HAND = {**FIXED, "upgrade": MANUAL}
+OLD = {"active": (1, 0, 0)}
+NEW = {"active": (2, 1, 1)}
+
+
+def get_conditions(body: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    return {each["type"]: (each["status"], each["reason"]) for each in body["status"]["conditions"]}
+
+
+async def test_a_change_of_what_is_computed_is_reprocessed_and_cut_over_without_a_driver_that_stops() -> None:
+    life = await live(write(SPEC), both(pause_at("Soaking"), write(FIXED)))
+    soaking = describe(life)
+    assert soaking["runs"] == {"active": (2, 1, 1), "soaking": (1, 0, 0)}
+    assert (soaking["change"], soaking["outputs"], soaking["alive"]) == ("Soaking", ["out.r1"], 2)
+    await life.settle()
+    assert describe(life) == {
+        "phases": ["Done"],
+        "change": "Done",
+        "runs": NEW,
+        "outputs": ["out.r1"],
+        "checkpoint": 1,
+        "alive": 1,
+        "topics": ["in", "out", "out.r1"],
+    }
+    check(life)
+    assert len(life.node.made) == 2
+    cut = find_all(life)[0]["status"]["cut"]
+    assert [cut[name] for name in ("inputs", "old", "new")] == [
+        [{"topic": "in", "offsets": {"0": 100}}],
+        [{"topic": "out", "offsets": {"0": 50}}],
+        [{"topic": "out.r1", "offsets": {"0": 50}}],
+    ]
+
+
+async def test_a_change_of_something_else_is_made_as_with_last_state() -> None:
+    life = await live(write(SPEC), write({**SPEC, "trigger": {"maxRecords": 10}}))
+    assert (describe(life)["phases"], describe(life)["change"]) == ([], "Done")
+    assert describe(life)["runs"] == {"active": (2, 0, 0)}
+
+
+async def test_the_gate_of_the_cutover_waits_for_a_person_and_a_second_request_of_the_same_is_refused() -> (
+    None
+):
+    life = await live(write(SPEC), write(BY_HAND))
+    assert describe(life)["phases"] == ["ReadyToCut"]
+    ready = get_conditions(find_all(life)[0])["Ready"]
+    assert ready == ("False", "WaitingForPerson")
+    assert describe(life)["runs"] == {**OLD, "shadow": (2, 1, 1)}
+    both(pause_at("Soaking"), request("Cut"))(life)
+    await life.settle()
+    assert describe(life)["change"] == "Soaking"
+
+
+@pytest.mark.parametrize("start", ["Proving", "CatchingUp", "Comparing", "ReadyToCut"])
+async def test_an_abort_leaves_the_active_version_and_drops_the_topics_where_the_policy_wants_that(
+    start: str,
+) -> None:
+    life = await live(write(SPEC), both(pause_at(start), write(BY_HAND)), request("Abort"))
+    end = describe(life)
+    assert (end["phases"], end["change"], end["runs"], end["alive"]) == (["Aborted"], "Refused", OLD, 1)
+    assert end["topics"] == ["in", "out"]
+    assert "out.r1" not in life.operator.brokers["kafka:9092"].topics
+    assert life.node.made[0] == "delays-driver-1"
+    assert "a person requested it" in life.operator.get(PIPELINE)["status"]["conditions"][0]["message"]  # type: ignore[index]
+
+
+async def test_without_that_policy_the_topics_stay() -> None:
+    kept = {**BY_HAND, "upgrade": {"mode": "Shadow"}}
+    life = await live(write(SPEC), write(kept), request("Abort"))
+    assert describe(life)["topics"] == ["in", "out", "out.r1"]
+
+
+async def test_a_rollback_makes_the_old_version_active_again_and_its_outputs_those_that_readers_follow() -> (
+    None
+):
+    life = await live(write(SPEC), both(pause_at("Soaking"), write(FIXED)), request("Rollback"))
+    end = describe(life)
+    assert (end["phases"], end["change"], end["runs"]) == (["RolledBack"], "RolledBack", OLD)
+    assert (end["outputs"], end["checkpoint"], end["alive"]) == (["out"], 0, 1)
+    assert len(life.node.made) == 2
+    assert find_all(life)[0]["status"]["rollbackCut"]["new"] == [{"topic": "out", "offsets": {"0": 50}}]
+
+
+async def test_a_new_version_that_fails_while_the_old_one_soaks_is_rolled_back_without_a_common_cut() -> None:
+    life = await live(write(SPEC), both(pause_at("Soaking"), write(FIXED)), fail_active(CRASH))
+    end = describe(life)
+    assert (end["phases"], end["change"], end["runs"]) == (["RolledBack"], "RolledBack", OLD)
+    assert "inputs" not in (cut := find_all(life)[0]["status"]["rollbackCut"]) or cut["inputs"] == []
+
+
+async def test_a_new_version_that_cannot_run_fails_and_one_that_crashes_is_started_again() -> None:
+    hopeless = await live(write(SPEC), both(fail_new(HOPELESS), write(FIXED)))
+    assert (describe(hopeless)["phases"], describe(hopeless)["runs"]) == (["Failed"], OLD)
+    assert "no such column" in find_all(hopeless)[0]["status"]["why"]
+    crashing = await live(write(SPEC), both(pause_at("CatchingUp"), write(FIXED)))
+    both(fail_new(CRASH))(crashing)
+    for _ in range(80):
+        await crashing._reconcile_all()
+        crashing.node.step()
+        crashing.operator.clock.advance(1)
+    assert len(crashing.node.made) > 3
+    assert describe(crashing)["phases"] == ["CatchingUp"]
+    crashing.node.broken = lambda _pod: None
+    await crashing.settle()
+    assert describe(crashing)["phases"] == ["Done"]
+
+
+@pytest.mark.parametrize("start", ["Proving", "CatchingUp", "Comparing", "ReadyToCut"])
+async def test_another_spec_aborts_it_and_begins_the_next_and_the_former_spec_only_aborts_it(
+    start: str,
+) -> None:
+    to_other = await live(write(SPEC), both(pause_at(start), write(BY_HAND)), write(OTHER))
+    assert sorted(describe(to_other)["phases"]) == ["Aborted", "Done"]
+    assert set(describe(to_other)["runs"]) == {"active"}
+    back = await live(write(SPEC), both(pause_at(start), write(BY_HAND)), write(SPEC))
+    assert (describe(back)["phases"], describe(back)["runs"], describe(back)["change"]) == (
+        ["Aborted"],
+        OLD,
+        "Withdrawn",
+    )
+    assert len([name for name in back.node.made if name.endswith("-1")]) == 1
+
+
+async def test_a_change_of_the_spec_ends_the_soak_time_first() -> None:
+    life = await live(write(SPEC), both(pause_at("Soaking"), write(FIXED)), write(OTHER))
+    assert describe(life)["phases"] == ["Done", "Done"]
+    assert describe(life)["outputs"] == ["out.r2"]
+
+
+@pytest.mark.parametrize(
+    ("start", "end"), [("Proving", OLD), ("CatchingUp", OLD), ("ReadyToCut", OLD), ("Soaking", NEW)]
+)
+async def test_a_deletion_ends_it_before_it_is_gone(start: str, end: dict[str, Any]) -> None:
+    spec = FIXED if start == "Soaking" else BY_HAND
+    life = await live(write(SPEC), both(pause_at(start), write(spec)), delete_reprocessing)
+    assert (describe(life)["phases"], describe(life)["runs"]) == ([], end)
+    assert life.node.count_alive() == 1
+
+
+async def test_outputs_that_differ_wait_for_a_person_who_may_cut_over_nevertheless() -> None:
+    life = await live(write(SPEC))
+    life.operator.drivers.differing = 3
+    write(FIXED)(life)
+    await life.settle()
+    assert get_conditions(find_all(life)[0])["Ready"] == ("False", "OutputsDiffer")
+    assert find_all(life)[0]["status"]["comparison"]["unexpected"] == 3
+    request("Compare")(life)
+    await life.settle()
+    assert find_all(life)[0]["status"]["comparison"]["number"] == 2
+    request("Cut")(life)
+    await life.settle()
+    assert describe(life)["phases"] == ["Done"]
+
+
+async def test_a_request_that_fits_no_phase_is_refused_once_and_not_carried_out_later() -> None:
+    life = await live(write(SPEC), both(pause_at("ReadyToCut"), write(BY_HAND)), request("Rollback"))
+    assert find_all(life)[0]["status"]["request"] == {"action": "Rollback", "id": ""}
+    both(pause_at("Soaking"), request("Cut"))(life)
+    await life.settle()
+    assert describe(life)["change"] == "Soaking"
+
+
+async def test_a_reprocessing_that_a_person_wrote_has_no_effect() -> None:
+    life = await live(write(SPEC))
+    life.operator.cluster.put(build_resource("Reprocessing", "delays-0123456789", pipelineRef="delays"))
+    await life.settle()
+    (body,) = find_all(life)
+    assert (body["status"]["state"], describe(life)["runs"]) == ("Ignored", OLD)
+    assert body["metadata"].get("finalizers", []) == []
+
+
+async def test_a_suspended_pipeline_rests_with_both_drivers_and_resumes_with_both() -> None:
+    life = await live(write(SPEC), write(BY_HAND), write({**BY_HAND, "suspend": True}))
+    assert (describe(life)["phases"], describe(life)["alive"]) == (["ReadyToCut"], 0)
+    write(BY_HAND)(life)
+    await life.settle()
+    assert describe(life)["alive"] == 2
+    request("Cut")(life)
+    await life.settle()
+    assert (describe(life)["phases"], describe(life)["outputs"]) == (["Done"], ["out.r1"])
+
+
+async def test_a_version_whose_topic_is_in_kafka_from_a_former_pipeline_is_not_used() -> None:
+    life = await live(write(SPEC))
+    life.operator.brokers["kafka:9092"].add("out.r1")
+    write(FIXED)(life)
+    await life.settle()
+    assert (describe(life)["phases"], describe(life)["outputs"]) == (["Done"], ["out.r2"])
+
+
+async def test_a_second_reprocessing_replaces_the_first_version_and_deletes_it_where_the_policy_wants_that() -> (
+    None
+):
+    dropped = {
+        **OTHER,
+        "upgrade": {
+            **SPEC["upgrade"],
+            "reprocessing": {**SPEC["upgrade"]["reprocessing"], "outputs": "Delete"},
+        },
+    }
+    life = await live(write(SPEC), write(FIXED), write(dropped))
+    end = describe(life)
+    assert (end["phases"], end["outputs"], end["topics"]) == (
+        ["Done", "Done"],
+        ["out.r2"],
+        ["in", "out", "out.r2"],
+    )
+
+
+async def test_a_pipeline_that_is_deleted_ends_both_drivers_and_its_reprocessing() -> None:
+    life = await live(write(SPEC), both(pause_at("CatchingUp"), write(FIXED)))
+    life.operator.cluster.remove(ObjectRef(API_VERSION, "Pipeline", "shop", "delays"))
+    await life.settle()
+    assert life.operator.get(PIPELINE) is None
+    assert life.node.count_alive() == 0
+    for body in find_all(life):
+        life.operator.cluster.remove(ObjectRef.of(body))
+        await life.operator.reconcile(Key("Reprocessing", "shop", body["metadata"]["name"]))
+    assert find_all(life) == []
