@@ -1,0 +1,83 @@
+"""The alias of an output topic: where its readers are now, and at which positions they moved from topic to topic (ADR 66).
+
+Pure: `status.outputs` of a Pipeline has the present topic, and the cuts of its Reprocessings have the moves.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from kappa_crds.pipeline_status import PipelineStatus
+from kappa_crds.reprocessing import Cut, ReprocessingStatus, TopicPosition
+
+
+@dataclass(frozen=True)
+class Move:
+    """One move of all readers: they read `old` until the offsets of `until`, which are exclusive, and continue in `new` at those of `begin`.
+
+    Offsets are by partition. `until` is empty where the old version could not be held: its readers have no exact position.
+    """
+
+    reprocessing: str
+    at: datetime
+    old: str
+    new: str
+    until: dict[int, int]
+    begin: dict[int, int]
+
+
+@dataclass(frozen=True)
+class Alias:
+    """The present topic of an output in Kafka, and the moves of its readers, the oldest first."""
+
+    name: str
+    topic: str
+    moves: tuple[Move, ...] = ()
+
+
+def resolve_alias(
+    name: str, status: PipelineStatus, reprocessings: Iterable[tuple[str, ReprocessingStatus]]
+) -> Alias | None:
+    """Return the alias of a topic by its name in the spec; None where the active run does not write it.
+
+    `reprocessings` are those of the pipeline, by name.
+    """
+    found = next((each for each in status.outputs if each.name == name), None)
+    if found is None:
+        return None
+    version = status.active.outputs
+    base = found.topic.removesuffix(f".r{version}") if version else found.topic
+    moves = (
+        _build_move(reprocessing, cut, base)
+        for reprocessing, each in reprocessings
+        for cut in (each.cut, each.rollback_cut)
+        if cut is not None
+    )
+    known = sorted((move for move in moves if move is not None), key=lambda move: move.at)
+    return Alias(name, found.topic, _keep_done(known, found.topic))
+
+
+def _keep_done(moves: list[Move], topic: str) -> tuple[Move, ...]:
+    """Leave out moves after the one into the present topic: their cut is recorded, and the roles are not exchanged yet."""
+    while moves and moves[-1].new != topic:
+        moves = moves[:-1]
+    return tuple(moves)
+
+
+def _build_move(reprocessing: str, cut: Cut, base: str) -> Move | None:
+    """Return the move of readers of one output at a cut; None where the cut has no such output."""
+    old, new = _find_version(cut.old, base), _find_version(cut.new, base)
+    if new is None:
+        return None
+    until = {} if old is None else _parse(old)
+    return Move(reprocessing, cut.taken, base if old is None else old.topic, new.topic, until, _parse(new))
+
+
+def _find_version(positions: tuple[TopicPosition, ...], base: str) -> TopicPosition | None:
+    version = re.compile(re.escape(base) + r"(\.r[0-9]+)?")
+    return next((each for each in positions if version.fullmatch(each.topic)), None)
+
+
+def _parse(position: TopicPosition) -> dict[int, int]:
+    return {int(partition): offset for partition, offset in position.offsets.items()}
