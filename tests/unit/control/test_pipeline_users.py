@@ -10,12 +10,14 @@ from fakes.context import build_resource, build_secret
 from fakes.kafka import FakeBroker
 from kappa_crds import API_VERSION
 from kappa_crds.permissions import find_prefix
+from kappa_crds.pipeline_status import Run, RunRole
 from kappa_operator.consent import PREFIX
 from kappa_operator.engine.actions import DeleteUser, GrantPermissions, KafkaAction, RevokePermissions
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import AuthorizationFailed, BrokerUnreachable, KafkaFailure, KafkaRefused
 from kappa_operator.kafka.model import Acl
-from kappa_operator.pipeline.objects import DRIVER_ROLE
+from kappa_operator.pipeline.objects import DRIVER_ROLE, PipelineResource
+from kappa_operator.pipeline.user import list_needs
 from unit.control.lives import CLUSTER, PIPELINE, SPEC, Life, Step, delete, write
 
 LOG_IN = {"credentialsSecretRef": {"name": "login"}}
@@ -145,6 +147,44 @@ async def test_exactly_once_adds_markers_and_transactions_of_the_sink() -> None:
         Acl("Group", group, "Literal", "Read"),
         Acl("TransactionalId", f"{group}.", "Prefixed", "Write"),
     }
+
+
+async def test_beside_a_shadow_run_the_user_may_write_both_versions_and_read_them_for_a_comparison() -> None:
+    life = await start(EXACTLY)
+    resource = PipelineResource.model_validate(life.operator.get(PIPELINE))
+    group = f"{GROUP}.{resource.metadata.uid}.log"
+    topics = {"in": "in", "out": "out"}
+
+    def list_acls(active: int, *shadows: int) -> set[Acl]:
+        runs = [
+            Run(role=RunRole.ACTIVE, outputs=active),
+            *(Run(role=RunRole.SHADOW, outputs=each) for each in shadows),
+        ]
+        status = resource.status.replace(runs=tuple(runs))
+        return set(map(Acl.of, list_needs(resource.replace(status=status), topics)))
+
+    def list_own(topic: str, group: str) -> set[Acl]:
+        operations = [Acl("Topic", topic, "Literal", each) for each in ("Read", "Write", "DescribeConfigs")]
+        return {
+            *operations,
+            Acl("Group", group, "Literal", "Read"),
+            Acl("TransactionalId", f"{group}.", "Prefixed", "Write"),
+        }
+
+    common = {READ, Acl("Group", GROUP, "Literal", "Read")}
+    assert list_acls(0) == common | list_own("out", group)
+    assert list_acls(2) == common | list_own("out.r2", f"{group}.r2")
+    assert list_acls(0, 2) == list_acls(0) | list_acls(2)
+    beside = set(map(Acl.of, list_needs(_put_side(life, SPEC), topics)))
+    assert {Acl("Topic", name, "Literal", "Read") for name in ("out", "out.r1")} <= beside
+
+
+def _put_side(life: Life, spec: dict[str, Any]) -> PipelineResource:
+    """Return the pipeline with another spec and a shadow run."""
+    body = life.operator.get(PIPELINE) or {}
+    resource = PipelineResource.model_validate({**body, "spec": spec})
+    runs = (*resource.status.runs, Run(role=RunRole.SHADOW, outputs=1))
+    return resource.replace(status=resource.status.replace(runs=runs))
 
 
 async def test_permissions_follow_a_change_and_are_the_union_until_it_is_done() -> None:

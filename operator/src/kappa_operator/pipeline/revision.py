@@ -181,19 +181,21 @@ def move_revision(revision: Revision, metadata: Metadata, place: Place) -> Revis
             "restoration": place.restoration,
             "tuning": revision.tuning.model_copy(update={"shuffle_partitions": partitions}),
             "from_beginning": place.from_beginning,
-            "topics": name_outputs(revision, place.outputs),
+            "topics": name_written(revision.spec, revision.topics, place.outputs, revision.outputs),
             "outputs": place.outputs,
         }
     )
 
 
-def name_outputs(revision: Revision, version: int) -> dict[str, str]:
-    """Return the topics of a revision by their names in the spec, where it writes to another version of its outputs."""
-    written = {topic for _, topic in revision.spec.written}
-    suffix = name_version(revision.outputs)
+def name_written(
+    spec: PipelineSpec, topics: Mapping[str, str], version: int, present: int = 0
+) -> dict[str, str]:
+    """Return the topics in Kafka by their names in the spec, with those that are written in another version than the present one."""
+    written = {topic for _, topic in spec.written}
+    before, after = name_version(present), name_version(version)
     return {
-        name: topic.removesuffix(suffix) + name_version(version) if name in written else topic
-        for name, topic in revision.topics.items()
+        name: topic.removesuffix(before) + after if name in written else topic
+        for name, topic in topics.items()
     }
 
 

@@ -9,7 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kappa_crds.kafkacluster import KafkaClusterSpec
-from kappa_crds.permissions import KafkaResource, Permission, Subject, list_permissions, name_consumer_group
+from kappa_crds.permissions import (
+    KafkaResource,
+    Operation,
+    Permission,
+    Subject,
+    list_permissions,
+    name_consumer_group,
+)
 from kappa_crds.pipeline_status import AT_WORK, KafkaUser, PipelineStatus, UpgradePhase
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Metadata
@@ -26,6 +33,7 @@ from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.errors import NotAllowed
 from kappa_operator.kafka.model import Acl, UserView
 from kappa_operator.pipeline.objects import PipelineResource
+from kappa_operator.pipeline.revision import name_written
 
 _CHANGING = (
     *AT_WORK,
@@ -95,10 +103,25 @@ def name_user(spec: KafkaClusterSpec, cluster: str, metadata: Metadata) -> Kafka
 
 
 def list_needs(resource: PipelineResource, topics: Mapping[str, str]) -> list[Permission]:
-    """Return the permissions that the spec needs; raise NotAllowed for a pattern that Kafka cannot grant."""
-    metadata = resource.metadata
+    """Return the permissions that the spec needs with the outputs of each run; raise NotAllowed for a pattern that Kafka cannot grant.
+
+    `topics` are the topics in Kafka without a version. Beside another run a driver also reads outputs, to compare them.
+    """
+    metadata, spec, status = resource.metadata, resource.spec, resource.status
     group = name_consumer_group(metadata.namespace, metadata.name)
-    needs = list_permissions(Subject(resource.spec, topics, group, metadata.uid))
+    subjects = [
+        Subject(spec, name_written(spec, topics, version), group, metadata.uid, version)
+        for version in sorted({status.active.outputs, *(run.outputs for run in status.sides)})
+    ]
+    needs = [each for subject in subjects for each in list_permissions(subject)]
+    if status.sides:
+        needs += [
+            Permission(
+                KafkaResource.TOPIC, subject.find(sink.target.topic), Operation.READ, role="comparison"
+            )
+            for subject in subjects
+            for sink in spec.sinks
+        ]
     for each in needs:
         if each.is_prefix and not each.name:
             raise NotAllowed(
