@@ -108,6 +108,18 @@ EXCEPTIONS = {
         " tests/unit/control/test_savepoint_policy.py"
         for verb in ("create", "delete")
     },
+    **{
+        (
+            role,
+            Permission(GROUP, resource, verb),
+        ): "a change in mode Shadow, in the chaos tests of this folder: test_reprocessing.py"
+        for role, resource, verb in (
+            (NAMESPACE_ROLE, "topics", "create"),
+            (NAMESPACE_ROLE, "topics", "delete"),
+            (NAMESPACE_ROLE, "reprocessings", "create"),
+            ("kappa-operator", "reprocessings/status", "patch"),
+        )
+    },
     (
         DRIVER_ROLE,
         Permission("", "pods", "delete"),

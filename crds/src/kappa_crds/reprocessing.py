@@ -217,6 +217,8 @@ class ReprocessingStatus(ResourceStatus):
     """The last request that was carried out, or refused."""
     gaps: tuple[LogGap, ...] = ()
     """Records that are missing at the start of the log."""
+    unheld: tuple[str, ...] = ()
+    """Topics whose retention is not held meanwhile, and why."""
     catch_up: CatchUp | None = None
     """How far the new version is."""
     caught_up_since: datetime | None = None

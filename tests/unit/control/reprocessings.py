@@ -60,6 +60,12 @@ class ShadowLife(Life):
             self.operator.clock.advance(wait if quiet < 2 else _LONG)
         raise AssertionError(f"it does not come to rest: {self.operator.get(PIPELINE)} {find_all(self)}")
 
+    async def step(self) -> None:
+        """Let operator and node take one turn, and a second pass."""
+        await self._reconcile_all()
+        self.node.step()
+        self.operator.clock.advance(1)
+
     async def _reconcile_all(self) -> float:
         self.operator.drivers.outputs_at.update(_list_outputs(self))
         outcome = await self.operator.reconcile(PIPELINE)

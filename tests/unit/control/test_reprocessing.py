@@ -7,6 +7,8 @@ import pytest
 from fakes.context import build_resource
 from kappa_crds import API_VERSION
 from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.lag.model import Partition, PartitionLog
+from kappa_operator.log.facts import PartitionFacts, Record
 from unit.control.lives import CRASH, HOPELESS, PIPELINE, both, write
 from unit.control.reprocessings import (
     FIXED,
@@ -121,9 +123,7 @@ async def test_a_new_version_that_cannot_run_fails_and_one_that_crashes_is_start
     crashing = await live(write(SPEC), both(pause_at("CatchingUp"), write(FIXED)))
     both(fail_new(CRASH))(crashing)
     for _ in range(80):
-        await crashing._reconcile_all()
-        crashing.node.step()
-        crashing.operator.clock.advance(1)
+        await crashing.step()
     assert len(crashing.node.made) > 3
     assert describe(crashing)["phases"] == ["CatchingUp"]
     crashing.node.broken = lambda _pod: None
@@ -243,3 +243,37 @@ async def test_a_pipeline_that_is_deleted_ends_both_drivers_and_its_reprocessing
         life.operator.cluster.remove(ObjectRef.of(body))
         await life.operator.reconcile(Key("Reprocessing", "shop", body["metadata"]["name"]))
     assert find_all(life) == []
+
+
+async def test_a_log_without_its_start_waits_until_a_person_accepts_what_is_missing() -> None:
+    life = await live(write(SPEC))
+    log = PartitionLog(40, 100, 100)
+    life.operator.brokers["kafka:9092"].logs[Partition("in", 0)] = PartitionFacts(0, log, Record(40, 0), 0)
+    write(FIXED)(life)
+    await life.settle()
+    (body,) = find_all(life)
+    assert (body["status"]["phase"], get_conditions(body)["Stalled"]) == (
+        "Proving",
+        ("True", "LogIncomplete"),
+    )
+    assert [(gap["first"], gap["end"]) for gap in body["status"]["gaps"]] == [(0, 40)]
+    assert describe(life)["runs"] == OLD
+    life.operator.cluster.put({**body, "spec": {**body["spec"], "acknowledgeMissing": True}})
+    await life.settle()
+    assert describe(life)["phases"] == ["Done"]
+
+
+async def test_the_retention_of_the_sources_is_held_until_the_cutover_and_given_back() -> None:
+    life = await live()
+    life.operator.cluster.put(build_resource("Topic", "in", retention={"time": "1d"}))
+    write(SPEC)(life)
+    await life.settle()
+    write(BY_HAND)(life)
+    await life.settle()
+    name = find_all(life)[0]["metadata"]["name"]
+    annotation = f"hold-retention.kappa-platform.io/reprocessing.{name}"
+    topic = Key("Topic", "shop", "in")
+    assert life.operator.get(topic)["metadata"]["annotations"][annotation]  # type: ignore[index]
+    request("Abort")(life)
+    await life.settle()
+    assert life.operator.get(topic)["metadata"]["annotations"][annotation] == ""  # type: ignore[index]

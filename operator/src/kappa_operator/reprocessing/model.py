@@ -12,10 +12,13 @@ from kappa_operator.engine.actions import RecordStatus
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.plan import Failure, Plan, Verdict, update_status
 from kappa_operator.log.eta import Eta
+from kappa_operator.log.hold import Holds
 from kappa_operator.log.proof import LogProof
 from kappa_operator.pipeline.driver import DriverPod
 from kappa_operator.pipeline.objects import PipelineResource, build_token_ref
 from kappa_operator.reprocessing.objects import ReprocessingResource, is_controlled_by
+
+NO_HOLDS = Holds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class ReprocessingObserved:
     """All that a decision about a reprocessing needs.
 
     `pipeline` is None where it is gone or cannot be read. `active` and `side` are the drivers of its runs, the side run only where it is of
-    this reprocessing. `proof` is that of the log, while one is needed, `eta` the estimate of the replay, `problem` why something is unknown.
+    this reprocessing. `proof` is that of the log, while one is needed, `holds` are what holds its retention, or gives it back, `eta` the estimate of the replay.
     """
 
     resource: ReprocessingResource
@@ -45,8 +48,8 @@ class ReprocessingObserved:
     active: Driver | None = None
     side: Driver | None = None
     proof: LogProof | None = None
+    holds: Holds = NO_HOLDS
     eta: Eta | None = None
-    problem: str = ""
     failures: tuple[Failure, ...] = ()
 
     @property

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
+from functools import partial
 
 from kappa_crds.pipeline_status import Run
 from kappa_crds.reprocessing import ENDS, WANTS_SHADOW, WANTS_SOAKING, ReprocessingPhase
@@ -10,15 +10,12 @@ from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.plan import Failure
-from kappa_operator.engine.recent import SHORT
+from kappa_operator.engine.recent import LONGEST, SHORT
 from kappa_operator.errors import KappaError
-from kappa_operator.kafkacluster.connection import connect, resolve_cluster
 from kappa_operator.log.eta import Eta, estimate
-from kappa_operator.log.facts import Edge, Known
-from kappa_operator.log.proof import LogProof
-from kappa_operator.log.prove import prove
-from kappa_operator.log.uses import build_questions
-from kappa_operator.pipeline.dependencies import resolve_topics
+from kappa_operator.log.facts import Edge
+from kappa_operator.log.hold import Holds, name_holder
+from kappa_operator.pipeline.log import plan_holds, plan_release, prove_pipeline
 from kappa_operator.pipeline.objects import PipelineResource
 from kappa_operator.pipeline.observe import observe_drivers, observe_progress
 from kappa_operator.reprocessing.catch_up import list_positions
@@ -47,15 +44,18 @@ async def observe_reprocessing(
         Key("Pipeline", key.namespace, resource.spec.pipeline_ref)
     )
     observed = ReprocessingObserved(resource, pipeline, failures=failures)
-    if pipeline is None or not observed.is_controlled or observed.phase in ENDS:
-        context.replays.forget(key)
+    if pipeline is None or not observed.is_controlled:
         return observed
+    if observed.phase in (*ENDS, *WANTS_SOAKING):
+        context.replays.forget(key)
+        released = plan_release(context, pipeline, name_holder(key.name))
+        observed = replace(observed, holds=Holds(released))
     if observed.phase in (*WANTS_SHADOW, *WANTS_SOAKING):
         observed = await _observe_drivers(context, pipeline, observed)
     if observed.phase is ReprocessingPhase.CATCHING_UP:
-        return replace(observed, eta=_estimate(context, key, observed))
-    if observed.phase is ReprocessingPhase.PROVING:
-        return await _observe_log(context, pipeline, observed)
+        observed = replace(observed, eta=_estimate(context, key, observed))
+    if observed.phase in (ReprocessingPhase.PROVING, *WANTS_SHADOW):
+        observed = await _observe_log(context, key, pipeline, observed)
     return observed
 
 
@@ -82,19 +82,15 @@ def _estimate(context: OperatorContext, key: Key, observed: ReprocessingObserved
 
 
 async def _observe_log(
-    context: OperatorContext, pipeline: PipelineResource, observed: ReprocessingObserved
+    context: OperatorContext, key: Key, pipeline: PipelineResource, observed: ReprocessingObserved
 ) -> ReprocessingObserved:
-    """Prove that the log reaches back to the start of all sources, which the new version reads from their first record."""
+    """Plan what holds the retention of the sources until the cutover; prove first that their log reaches back to its start."""
+    if observed.phase is ReprocessingPhase.PROVING:
+        proof = await prove_pipeline(context, pipeline, Edge.EARLIEST)
+        observed = replace(observed, proof=proof)
+    plan = partial(plan_holds, context, pipeline, name_holder(key.name))
     try:
-        return replace(observed, proof=await read_proof(context, pipeline, context.now()))
-    except KappaError as error:
-        return replace(observed, problem=error.message)
-
-
-async def read_proof(context: OperatorContext, pipeline: PipelineResource, now: datetime) -> LogProof:
-    """Return the proof for all sources from their start; raise KappaError where it cannot be read."""
-    namespace = pipeline.metadata.namespace
-    cluster = resolve_cluster(context.cache, namespace, pipeline.spec.cluster_ref)
-    topics = await resolve_topics(context, cluster, pipeline)
-    questions = build_questions(pipeline.spec, topics, Edge.EARLIEST)
-    return prove(await context.kafka.read_log(await connect(context, cluster), questions, Known()))
+        holds = await context.reads.read(("holds", key), LONGEST, plan)
+    except KappaError:
+        return observed  # the proof or the drivers report it
+    return replace(observed, holds=holds)

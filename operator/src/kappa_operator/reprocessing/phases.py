@@ -48,15 +48,16 @@ def prove_log(observed: ReprocessingObserved, now: datetime) -> Plan | None:
         return None
     proof, spec = observed.proof, observed.resource.spec
     if proof is None:
-        message = (
-            f"the log cannot be checked: {observed.problem or 'nothing is known of it yet'}; it is retried"
-        )
-        return report(observed, working(Phase.PROVING, Reason.RECONCILING, message), now, intervals.BLOCKED)
+        return None
+    if proof.problem:
+        message = f"the log cannot be checked: {proof.problem}; it is retried"
+        verdict = working(Phase.PROVING, Reason.RECONCILING, message)
+        return report(observed, verdict, now, intervals.BLOCKED)
     gaps = tuple(map(_describe_gap, proof.gaps[:_MOST_GAPS]))
     if proof.is_whole or spec.acknowledge_missing:
         known = proof.message if proof.is_whole else f"continues although {proof.message}"
         verdict = working(Phase.CATCHING_UP, Reason.CATCHING_UP, f"{known}; the new version starts")
-        return enter(observed, Phase.CATCHING_UP, verdict, now, gaps=gaps)
+        return enter(observed, Phase.CATCHING_UP, verdict, now, gaps=gaps, unheld=observed.holds.unheld)
     message = f"{proof.message}; set spec.acknowledgeMissing to continue nevertheless, or abort"
     verdict = stalled(Phase.PROVING, Reason.LOG_INCOMPLETE, message)
     return report(observed, verdict, now, intervals.WAITING, gaps=gaps)
@@ -68,6 +69,13 @@ def _describe_gap(gap: Gap) -> LogGap:
     return LogGap(
         topic=gap.topic, partition=gap.partition, first=gap.first, end=gap.last + 1, message=message
     )
+
+
+def hold_log(observed: ReprocessingObserved, _now: datetime) -> Plan | None:
+    """Hold the retention of the sources until the cutover, and give it back after it, or after an end. What fails is tried again later."""
+    if not observed.holds.actions or observed.failures:
+        return None
+    return Plan(observed.holds.actions, requeue=True)
 
 
 def catch_up(observed: ReprocessingObserved, now: datetime) -> Plan | None:
