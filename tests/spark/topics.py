@@ -22,6 +22,7 @@ class Topics:
     def __post_init__(self) -> None:
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
         self._found: dict[str, tuple[dict[int, int], list[Message]]] = {}
+        self._queue: Producer | None = None
 
     def make(self, name: str, partitions: int = 2, **config: str) -> str:
         unique = f"{name}-{uuid.uuid4().hex[:8]}"
@@ -40,6 +41,18 @@ class Topics:
                 except BufferError:
                     producer.poll(0.1)
         assert producer.flush(30) == 0
+
+    def queue(self, topic: str, key: str | bytes | None, value: bytes | str | None) -> None:
+        """Write a record with its key, null ones too, by the next `flush`."""
+        if self._queue is None:
+            # Without idempotence a retry to a partition that has no leader yet changes the order of its records.
+            config = {"bootstrap.servers": self.bootstrap, "message.max.bytes": 8_000_000}
+            self._queue = Producer({**config, "enable.idempotence": True})
+        self._queue.produce(topic, value=value, key=key)
+        self._queue.poll(0)
+
+    def flush(self) -> None:
+        assert self._queue is None or self._queue.flush(30) == 0
 
     def ends(self, topic: str) -> dict[int, int]:
         parts = self.admin.list_topics(topic, timeout=10).topics[topic].partitions

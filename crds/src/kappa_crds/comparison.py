@@ -180,7 +180,7 @@ class ComparisonSummary(Status):
     equal: int = 0
     """Rows that are equal, within the tolerance."""
     tolerated: int = 0
-    """Equal rows that differ within the tolerance."""
+    """Equal rows whose bytes differ. Of a stream only those within a limit are counted."""
     changed: int = 0
     """Rows with another value."""
     only_old: int = 0

@@ -1,0 +1,1 @@
+"""Comparison of two versions of an output topic at the same input."""
