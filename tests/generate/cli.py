@@ -18,8 +18,8 @@ INTRODUCTION = """# Command line
 | Exit code | Meaning |
 | --- | --- |
 | 0 | success |
-| 1 | the command failed, a pipeline is invalid or failed, a database is not ready, or a table and its topic differ; the message names the remedy |
-| 2 | options or files cannot be used; `cdc`: the database or Kafka cannot be reached |
+| 1 | the command failed, a pipeline is invalid or failed, a database is not ready, or what was compared differs; the message names the remedy |
+| 2 | options or files cannot be used; `cdc`: the database or Kafka cannot be reached; `diff`: the topics cannot be compared |
 | 3 | `status`: a resource is unhealthy; `lag --fail-over`: lag is over the bound |
 | 4 | `status`, `lag --fail-over` and `cdc reconcile`: the answer is not known |
 

@@ -47,7 +47,7 @@ def run(
 ) -> None:  # fmt: skip
     """Run a pipeline on this machine, over files or topics, and print its rows."""
     options = {"data": data, "batch_size": batch_size, "rows": rows, "follow": follow}
-    raise typer.Exit(_find("run")(list_files(files, filename), **options))
+    raise typer.Exit(find_command("run")(list_files(files, filename), **options))
 
 
 def _report(
@@ -62,13 +62,14 @@ def _report(
             typer.echo("\n".join(lines))
 
     names = list_files(files, filename, with_tests=command == "test")
-    code = _find(command)(names, add, **options)
+    code = find_command(command)(names, add, **options)
     if reports and not output.is_text:
         print_result(output, lambda: "", lambda: reports, lambda: (report["resource"] for report in reports))
     raise typer.Exit(code)
 
 
-def _find(command: str) -> Any:
+def find_command(command: str) -> Any:
+    """Return the function of a command in the runtime; CommandError without the runtime."""
     found = list(entry_points(group="kappa.commands", name=command))
     if not found:
         raise CommandError(f"kappa {command} needs the package kappa-pipelines; install it", Exit.USAGE)

@@ -32,15 +32,21 @@ def create_session(
     With `pod_name`, the driver's pod owns its executors, so Kubernetes deletes them with it. They reach it at its `address`, because a
     pipeline may have two drivers.
     """
-    logging.getLogger(_REFUSALS).disabled = True
-    use_own_python()
     settings: dict[str, Any] = {**build_spark_settings(revision), **(further or {})}
     if pod_name is not None and wanted_executors(revision) > 0:
         settings["spark.kubernetes.driver.pod.name"] = pod_name
         settings |= {"spark.driver.host": address} if address is not None else {}
+    return start_session(settings)
+
+
+def start_session(settings: Mapping[str, Any]) -> SparkSession:
+    """Start the JVM with settings, and return the session."""
+    logging.getLogger(_REFUSALS).disabled = True
+    use_own_python()
     with as_file(files("kappa_pipelines") / "log4j2.properties") as properties:
-        settings[_JAVA_OPTIONS[0]] += f" -Dlog4j2.configurationFile=file:{properties}{_archive_options()}"
-        return _keep_files_single(SparkSession.Builder().config(map=settings).getOrCreate())
+        options = f" -Dlog4j2.configurationFile=file:{properties}{_archive_options()}"
+        complete = {**settings, _JAVA_OPTIONS[0]: settings[_JAVA_OPTIONS[0]] + options}
+        return _keep_files_single(SparkSession.Builder().config(map=complete).getOrCreate())
 
 
 def _keep_files_single(spark: SparkSession) -> SparkSession:
