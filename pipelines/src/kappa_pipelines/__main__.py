@@ -62,6 +62,7 @@ def _run(driver: Driver, environment: Environment) -> DriverExit:
         take_savepoint=driver.request_savepoint,
         hold=driver.request_hold,
         advance=driver.request_advance,
+        compare=driver.request_comparison,
         resume=driver.request_continue,
         set_role=driver.set_role,
         has_batches=driver.has_batches,

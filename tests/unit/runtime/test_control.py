@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from starlette.types import Message
 
+from kappa_crds.comparison import ComparisonRequest, OutputRange
 from kappa_crds.progress import DriverRole, DriverState, InputVector, Progress
 from kappa_pipelines.reporting.control import Control
 
@@ -56,6 +57,7 @@ class Doors:
             take_savepoint=self._take,
             hold=self._hold,
             advance=self._advance,
+            compare=self._compare,
             resume=lambda: self.steered.append("continue"),
             set_role=self.steered.append,
             token_file=token_file,
@@ -109,6 +111,10 @@ class Doors:
     def _advance(self, target: InputVector) -> bool:
         self.steered.append(target)
         return target.offsets != {}
+
+    def _compare(self, request: ComparisonRequest) -> bool:
+        self.steered += [request] if self._is_running else []
+        return self._is_running
 
     def _take(self, name: str, location: str) -> bool:
         self.savepoints += [(name, location)] if self._is_running else []
@@ -206,7 +212,7 @@ CUT = InputVector(offsets={"flights": {0: 5}}, idle={"flights": 7})
 
 def test_a_driver_is_steered_with_the_token_only(token: Path) -> None:
     doors = Doors(token)
-    for path in ("/hold?seconds=9", "/advance", "/continue", "/role?role=shadow"):
+    for path in ("/hold?seconds=9", "/advance", "/comparisons", "/continue", "/role?role=shadow"):
         assert (
             doors.ask(path, "Bearer wrong", method="POST", body=CUT.model_dump_json().encode()).status == 401
         )
@@ -230,6 +236,7 @@ def test_a_driver_is_steered_with_the_token_only(token: Path) -> None:
         ("/advance", b""),
         ("/advance", b'{"offsets": {"flights": {"first": 1}}}'),
         ("/advance", b'{"offsets": {}}' + b" " * 2**20),
+        ("/comparisons", b'{"name": "a b"}'),
         ("/role", b""),
         ("/role?role=standby", b""),
     ],
@@ -238,6 +245,21 @@ def test_a_request_that_means_nothing_is_refused_for_good(token: Path, path: str
     doors = Doors(token)
     assert doors.ask(path, "Bearer right", method="POST", body=body).status == 400
     assert doors.steered == []
+
+
+def test_a_driver_compares_outputs_while_its_queries_run(token: Path) -> None:
+    part = OutputRange(topic="out", start={0: 0}, end={0: 7})
+    request = ComparisonRequest(name="out-1", old=part, new=part.replace(topic="out.r2"))
+    body = request.model_dump_json(by_alias=True).encode()
+    assert (
+        Doors(token, DriverState.STARTING)
+        .ask("/comparisons", "Bearer right", method="POST", body=body)
+        .status
+        == 409
+    )
+    doors = Doors(token)
+    assert doors.ask("/comparisons", "Bearer right", method="POST", body=body).status == 202
+    assert doors.steered == [request]
 
 
 def test_a_driver_holds_while_its_queries_run_and_advances_while_it_holds(token: Path) -> None:

@@ -10,10 +10,14 @@ import threading
 import structlog
 from pyspark.sql import SparkSession
 
+from kappa_crds.comparison import ComparisonRequest, ComparisonSummary
 from kappa_crds.progress import DriverExit, DriverRole, DriverState, InputVector, Progress
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_pipelines.checkpoint.location import open_folder
+from kappa_pipelines.compare.compare import Comparison, Say
+from kappa_pipelines.compare.session import POOL, name_jobs
+from kappa_pipelines.compare.worker import ComparisonWorker
 from kappa_pipelines.driver.prepare import CompiledPlan, create_idle_folder, prepare, try_revision
 from kappa_pipelines.driver.session import await_executors, create_session, wanted_executors
 from kappa_pipelines.driver.supervision import Supervision
@@ -48,6 +52,8 @@ class Driver:
         self._activated = threading.Event()
         self._supervision: Supervision | None = None
         self._savepoints = SavepointWorker(self._take_savepoint)
+        self._comparisons = ComparisonWorker(self._compare)
+        self._spark: SparkSession | None = None
 
     def request_stop(self) -> None:
         """Request a graceful stop."""
@@ -64,6 +70,13 @@ class Driver:
         if self.record.state is not DriverState.RUNNING:
             return False
         self._savepoints.request(name, location)
+        return True
+
+    def request_comparison(self, request: ComparisonRequest) -> bool:
+        """Request a comparison of two versions of an output. Return False until the queries have started."""
+        if self.record.state is not DriverState.RUNNING:
+            return False
+        self._comparisons.request(request)
         return True
 
     @property
@@ -95,7 +108,8 @@ class Driver:
     def snapshot(self) -> Progress:
         """Return the progress of the driver."""
         progress = self.record.snapshot(self._supervision.ends if self._supervision else {})
-        return progress.model_copy(update={"savepoints": self._savepoints.snapshot()})
+        found = {"savepoints": self._savepoints.snapshot(), "comparisons": self._comparisons.snapshot()}
+        return progress.model_copy(update=found)
 
     def counts(self) -> Counts:
         """Return the counters outside the queries."""
@@ -110,6 +124,7 @@ class Driver:
         settings = build_real_time_settings(self._revision, topics)
         pod, address = self._environment.pod_name, self._environment.pod_address
         spark = create_session(self._revision, pod, settings, address=address)
+        self._spark = spark
         log.info("session started")
         try:
             return self._run(spark, topics)
@@ -123,6 +138,7 @@ class Driver:
             raise explain(error) from error
         finally:
             self._savepoints.abandon()
+            self._comparisons.abandon()
             if self._supervision is not None:
                 self._supervision.release()
 
@@ -181,3 +197,13 @@ class Driver:
         return take_savepoint(
             fence.files, self._revision, generation, store, name, note=note, check=fence.check
         )
+
+    def _compare(self, request: ComparisonRequest, say: Say) -> ComparisonSummary:
+        """Compare beside the queries, in a scheduler pool of its own, so that they keep a part of the cores."""
+        if self._spark is None:
+            raise UnavailableError(Reason.DRIVER_STARTING, "the driver has not started its queries")
+        name_jobs(self._spark, POOL)
+        comparison = Comparison(
+            kafka=self._revision.kafka, request=request, group=self._revision.consumer_group
+        )
+        return comparison.run(self._spark, say)

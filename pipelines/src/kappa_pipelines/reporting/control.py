@@ -14,6 +14,7 @@ token file they accept only the loopback address:
     POST /advance                           with an `InputVector` in JSON: read exactly up to it, and hold there
     POST /continue                          end the hold
     POST /role?role=ROLE                    have a `DriverRole` from now on
+    POST /comparisons                       with a `ComparisonRequest` in JSON: compare two versions of an output
 
 A request is recorded and answered with 202; the report has its outcome. 409 is for a request that the driver cannot take at the moment,
 400 for one that it will never take.
@@ -28,17 +29,21 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import uvicorn
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from kappa_crds.comparison import ComparisonRequest
 from kappa_crds.progress import DriverRole, DriverState, InputVector, Progress
+
+Body = TypeVar("Body", bound=BaseModel)
 
 _START_SECONDS = 10.0
 _LONGEST_HOLD_SECONDS = 3600.0
@@ -59,6 +64,7 @@ class Control:
     advance: Callable[[InputVector], bool]
     resume: Callable[[], None]
     set_role: Callable[[DriverRole], None]
+    compare: Callable[[ComparisonRequest], bool]
     registry: CollectorRegistry
     token_file: Path
     has_certificate: bool = False
@@ -78,6 +84,7 @@ class Control:
                 Route("/hold", self._authorize(self._post_hold), methods=["POST"]),
                 Route("/advance", self._post_advance, methods=["POST"]),
                 Route("/continue", self._authorize(self._post_continue), methods=["POST"]),
+                Route("/comparisons", self._post_compare, methods=["POST"]),
                 Route("/role", self._authorize(self._post_role), methods=["POST"]),
             ]
         )
@@ -140,6 +147,15 @@ class Control:
         return JSONResponse({"seconds": seconds}, status_code=202)
 
     async def _post_advance(self, request: Request) -> Response:
+        return await self._take(request, InputVector, self.advance, "the driver does not hold")
+
+    async def _post_compare(self, request: Request) -> Response:
+        return await self._take(request, ComparisonRequest, self.compare, "the queries have not started")
+
+    async def _take(
+        self, request: Request, model: type[Body], take: Callable[[Body], bool], conflict: str
+    ) -> Response:
+        """Pass on the body of a request, as a model; `conflict` is why it is not taken."""
         refused = self._refuse(request)
         if refused is not None:
             return refused
@@ -149,11 +165,11 @@ class Control:
             if len(body) > _LARGEST_BODY:
                 return PlainTextResponse(f"at most {_LARGEST_BODY} bytes\n", status_code=400)
         try:
-            target = InputVector.model_validate_json(body)
+            wanted = model.model_validate_json(body)
         except ValidationError as error:
-            return PlainTextResponse(f"no vector of offsets: {error.error_count()} errors\n", status_code=400)
-        if not self.advance(target):
-            return PlainTextResponse("the driver does not hold\n", status_code=409)
+            return PlainTextResponse(f"no {model.__name__}: {error.error_count()} errors\n", status_code=400)
+        if not take(wanted):
+            return PlainTextResponse(f"{conflict}\n", status_code=409)
         return JSONResponse({}, status_code=202)
 
     def _post_continue(self, _: Request) -> Response:

@@ -77,6 +77,8 @@ _JAVA_OPTIONS = f"-XX:+ExitOnOutOfMemoryError {_AVRO_LIMITS}"
 # Settings that the operator or the user may override.
 DEFAULTS: dict[str, str] = {
     "spark.ui.enabled": "false",
+    # Comparisons have a pool of their own beside the queries, which share one; within a pool jobs have their turns as before.
+    "spark.scheduler.mode": "FAIR",
     "spark.driver.defaultJavaOptions": _JAVA_OPTIONS,
     "spark.executor.defaultJavaOptions": _JAVA_OPTIONS,
 }
