@@ -277,3 +277,20 @@ async def test_the_retention_of_the_sources_is_held_until_the_cutover_and_given_
     request("Abort")(life)
     await life.settle()
     assert life.operator.get(topic)["metadata"]["annotations"][annotation] == ""  # type: ignore[index]
+
+
+async def test_what_cannot_be_done_for_the_side_run_is_reported_and_the_active_one_is_followed() -> None:
+    life = await live(write(SPEC))
+    life.operator.cluster.put(build_resource("Topic", "out.r1", topicName="another"))
+    write(BY_HAND)(life)
+    for _ in range(30):
+        await life.step()
+    status = life.operator.get(PIPELINE)["status"]  # type: ignore[index]
+    ready = next(each for each in status["conditions"] if each["type"] == "Ready")
+    assert (ready["reason"], status["state"]) == ("UpgradeReprocessing", "Running")
+    assert "Topic out.r1 exists in namespace shop and belongs to no Kappa resource" in ready["message"]
+    assert (describe(life)["alive"], len(life.node.made)) == (1, 1)
+    life.operator.cluster.remove(ObjectRef(API_VERSION, "Topic", "shop", "out.r1"))
+    request("Abort")(life)
+    await life.settle()
+    assert describe(life)["runs"] == OLD

@@ -24,6 +24,9 @@ from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.lagpolicy import decide as lagpolicy
 from kappa_operator.lagpolicy import deletion as lagpolicy_deletion
 from kappa_operator.lagpolicy.model import LagPolicyObserved
+from kappa_operator.reprocessing import ending, phases
+from kappa_operator.reprocessing.model import ReprocessingObserved
+from kappa_operator.reprocessing.requests import refuse_request
 from kappa_operator.savepoint import decide as savepoint
 from kappa_operator.savepoint.deletion import delete_savepoint
 from kappa_operator.savepoint.model import SavepointObserved
@@ -117,6 +120,9 @@ ORDERS: list[tuple[str, Step[Any], Step[Any], Any]] = [
     ("CDCSource", cdc_connector.take_snapshot, cdc_connector.change_connector, observe_source(request="again")),
     ("CDCSource", cdc_connector.change_connector, cdc_connector.set_state, observe_source()),
     ("CDCSource", cdc_connector.restart_failed, cdc_connector.report_source, observe_source(FAILED)),
+    ("Reprocessing", ending.release_reprocessing, ending.report_uncontrolled, ReprocessingObserved(parse("Reprocessing", {"pipelineRef": "p"}, **DELETED))),
+    ("Reprocessing", refuse_request, ending.report_end, ReprocessingObserved(parse("Reprocessing", {"pipelineRef": "p", "request": {"action": "Cut"}}, {"phase": "Done"}))),
+    ("Reprocessing", ending.end_early, phases.catch_up, ReprocessingObserved(parse("Reprocessing", {"pipelineRef": "p", "request": {"action": "Abort"}}, {"phase": "CatchingUp"}))),
     ("LagPolicy", lagpolicy.wait_for_sample, lagpolicy.evaluate, LagPolicyObserved(parse("LagPolicy", POLICY, {"lastSampled": NOW.isoformat(), "observedGeneration": 1}), "main")),
 ]  # fmt: skip
 

@@ -156,6 +156,8 @@ def follow_driver(observed: PipelineObserved, now: datetime) -> Plan | None:
     )
     if isinstance(observed.dependencies, Verdict):
         verdict = replace(verdict, message=f"{verdict.message}; but {observed.dependencies.message}")
+    if observed.side.failure is not None:
+        verdict = replace(verdict, message=f"{verdict.message}; the run beside it: {observed.side.failure}")
     restarts = forgive(observed.status.restarts, progress.running_since, spec.restart, now)
     fields = {
         **figures.build_progress_fields(observed.status, progress, spec, now),

@@ -58,7 +58,7 @@ def judge_running(change: UpgradeStatus | None, message: str, pause: datetime | 
         return Verdict(PipelineState.RUNNING, Reason.NO_PROGRESS, since, "Unknown")
     if change is not None and change.phase is UpgradePhase.REPROCESSING:
         why = f"a Reprocessing computes the whole log with the changed spec beside this version ({change.message})"
-        return working(PipelineState.RUNNING, Reason.UPGRADE_REPROCESSING, f"{why}; {message}")
+        return ready(PipelineState.RUNNING, Reason.UPGRADE_REPROCESSING, f"{why}; {message}")
     if change is not None and change.phase is UpgradePhase.SOAKING:
         soaking = f"the previous version soaks beside this one; {message}"
         return ready(PipelineState.RUNNING, Reason.SOAKING, soaking)
