@@ -99,7 +99,9 @@ class Example:
 def read_files(folder: Path) -> dict[str, tuple[Document, ...]]:
     """Return the documents of every manifest in a folder; those of the platform's kinds are checked against their models."""
     files = {
-        path.name: tuple(document for document in yaml.safe_load_all(path.read_text()) if document)
+        path.name: tuple(
+            document for document in yaml.load_all(path.read_text(), yaml.CSafeLoader) if document
+        )
         for path in sorted(folder.glob("*.yaml"))
     }
     for documents in files.values():

@@ -61,7 +61,7 @@ def _read_template(name: str) -> list[Body]:
     text = (TEMPLATES / "_helpers.tpl").read_text()
     found = re.search(rf'define "kappa\.rules\.{name}" -}}}}\n(.*?){{{{- end }}}}', text, re.DOTALL)
     assert found is not None, f"the chart has no rules of name {name}"
-    rules: list[Body] = yaml.safe_load(found[1])
+    rules: list[Body] = yaml.load(found[1], yaml.CSafeLoader)
     return rules
 
 
@@ -69,7 +69,7 @@ def read_lease_rules() -> list[Body]:
     """Return the chart's rules for the operator's own namespace."""
     parts = (TEMPLATES / "rbac.yaml").read_text().split("\n---\n")
     (role,) = (part for part in parts if "-lease" in part and "\nrules:\n" in part)
-    rules: list[Body] = yaml.safe_load(role.split("\nrules:\n")[1])
+    rules: list[Body] = yaml.load(role.split("\nrules:\n")[1], yaml.CSafeLoader)
     return rules
 
 
@@ -79,7 +79,7 @@ def read_endpoint_rules(kind: str) -> list[Body]:
     text = text.replace('{{ include "kappa.admission.webhook" . }}', ADMISSION_WEBHOOK)
     parts = re.sub(r"{{.*?}}", "", text).split("\n---\n")
     (role,) = (part for part in parts if f"\nkind: {kind}\n" in part)
-    rules: list[Body] = yaml.safe_load(role.split("\nrules:\n")[1])
+    rules: list[Body] = yaml.load(role.split("\nrules:\n")[1], yaml.CSafeLoader)
     return rules
 
 

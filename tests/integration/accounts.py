@@ -24,7 +24,7 @@ def build_kubeconfig(bench: Place, folder: Path, account: str, *roles: str) -> P
             "create", "rolebinding", f"{account}-{role}", f"--role={role}", subject, "-n", bench.namespace
         )
     token = kubectl("create", "token", account, "-n", bench.namespace).strip()
-    config = yaml.safe_load(KUBECONFIG.read_text())
+    config = yaml.load(KUBECONFIG.read_text(), yaml.CSafeLoader)
     config["users"] = [{"name": each["name"], "user": {"token": token}} for each in config["users"]]
     path = folder / f"{account}.kubeconfig"
     path.write_text(yaml.safe_dump(config))

@@ -81,7 +81,7 @@ class Shop:
                 consumer.assign([at])
                 count = 0
                 while count < end - first:
-                    part = consumer.consume(1000, timeout=1)
+                    part = consumer.consume(min(1000, end - first - count), timeout=1)
                     count += len(part)
                     found += part
         finally:

@@ -40,7 +40,7 @@ def load_application() -> ModuleType:
 
 def build_config(port: int) -> dict[str, str]:
     """Return the connector of the example's manifest, at this port."""
-    documents = yaml.safe_load_all((EXAMPLE / "cdcsource.yaml").read_text())
+    documents = yaml.load_all((EXAMPLE / "cdcsource.yaml").read_text(), yaml.CSafeLoader)
     manifest = next(each for each in documents if each["kind"] == "CDCSource")
     spec = manifest["spec"]
     spec["postgresql"] |= {"host": "127.0.0.1", "port": port, "database": DATABASE}

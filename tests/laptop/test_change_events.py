@@ -256,7 +256,7 @@ def _normalize(value: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def shop() -> dict[str, Any]:
-    documents = yaml.safe_load_all((EXAMPLE.parent / "pipeline.yaml").read_text())
+    documents = yaml.load_all((EXAMPLE.parent / "pipeline.yaml").read_text(), yaml.CSafeLoader)
     spec: dict[str, Any] = next(each for each in documents if each["kind"] == "Pipeline")["spec"]
     return spec
 

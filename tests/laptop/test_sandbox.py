@@ -33,7 +33,9 @@ from lab.paths import REPOSITORY
 from laptop.commands import kappa
 from laptop.test_streams import SOURCES
 
-CORPUS: list[dict[str, str]] = yaml.safe_load(Path(__file__).with_name("hostile_sql.yaml").read_text())
+CORPUS: list[dict[str, str]] = yaml.load(
+    Path(__file__).with_name("hostile_sql.yaml").read_text(), yaml.CSafeLoader
+)
 _OTHER_SQL = re.compile(
     r"test_sandbox\.py|(test_(?:cdc|connect|outbox)\w*|lab/(?:postgres|mariadb)|demo/shop/\w+|e2e/ware|integration/captures|recorded/(?:debezium|mariadb))\.py"
 )
@@ -184,7 +186,7 @@ def list_written() -> Iterator[tuple[str, str]]:
 
 def _find_sql(file: Path, text: str) -> Iterator[tuple[str, str]]:
     try:
-        documents = list(yaml.safe_load_all(text))
+        documents = list(yaml.load_all(text, yaml.CSafeLoader))
     except yaml.YAMLError:  # a template of Helm, or a part of a manifest
         return
     pending: list[Any] = list(documents)

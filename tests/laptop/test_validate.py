@@ -128,7 +128,7 @@ def test_what_spark_itself_fails_on_is_an_error_of_that_pipeline(spark: SparkSes
         spark.sparkContext._jvm.java.lang.Integer.parseInt("x")  # type: ignore[union-attr]
         return []
 
-    manifest = list(yaml.safe_load_all(_WRONG))[2]
+    manifest = list(yaml.load_all(_WRONG, yaml.CSafeLoader))[2]
     with pytest.raises(DriverError, match="NumberFormatException"):
         describe_pipeline(manifest, fail)
 

@@ -74,7 +74,7 @@ class RemedyAlerts:
 
     def _write_config(self, url: str) -> None:
         """Write the committed example with the endpoint and its token here, and no time to wait."""
-        body = yaml.safe_load((MONITORING / "alertmanager.yaml").read_text())
+        body = yaml.load((MONITORING / "alertmanager.yaml").read_text(), yaml.CSafeLoader)
         route = next(each for each in body["route"]["routes"] if each["receiver"] == _RECEIVER)
         route |= {"group_wait": "0s", "group_interval": "1s"}
         receivers = {each["name"]: each for each in body["receivers"]}

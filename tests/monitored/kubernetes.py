@@ -58,7 +58,7 @@ def as_prometheus(namespace: str, folder: Path) -> Iterator[Path]:
     )
     try:
         token = kube.kubectl("create", "token", name, "-n", namespace, "--duration=4h").strip()
-        body = yaml.safe_load(KUBECONFIG.read_text())
+        body = yaml.load(KUBECONFIG.read_text(), yaml.CSafeLoader)
         for user in body["users"]:
             user["user"] = {"token": token}
         path = folder / "prometheus.kubeconfig"

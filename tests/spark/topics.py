@@ -85,7 +85,7 @@ class Topics:
         found: list[Message] = []
         deadline = time.monotonic() + 30
         while len(found) < wanted and time.monotonic() < deadline:
-            found += [m for m in consumer.consume(5000, timeout=1.0) if m.error() is None]
+            found += [m for m in consumer.consume(min(5000, wanted - len(found)), 1.0) if not m.error()]
         consumer.close()
         return found
 

@@ -58,8 +58,8 @@ def test_comments_and_layout_stay() -> None:
 
 def test_every_manifest_of_release_0_1_is_converted_as_the_operator_converts_it() -> None:
     text, _ = convert_text(OLD.read_text())
-    wanted = [convert(each["kind"], each) for each in yaml.safe_load_all(OLD.read_text())]
-    assert list(yaml.safe_load_all(text)) == wanted
+    wanted = [convert(each["kind"], each) for each in yaml.load_all(OLD.read_text(), yaml.CSafeLoader)]
+    assert list(yaml.load_all(text, yaml.CSafeLoader)) == wanted
     assert convert_text(text)[0] == text, "once is enough"
 
 
@@ -70,12 +70,12 @@ def test_a_text_that_cannot_be_edited_in_place_is_rewritten_and_reported(tmp_pat
     done = CliRunner().invoke(app, ["convert", str(path)])
     assert done.exit_code == 0
     assert "comments could not be kept" in done.stderr
-    sinks = next(yaml.safe_load_all(done.stdout))["spec"]["sinks"]
+    sinks = next(yaml.load_all(done.stdout, yaml.CSafeLoader))["spec"]["sinks"]
     assert [sink["kafka"]["topic"] for sink in sinks] == ["delays", "more"]
 
 
 @pytest.mark.parametrize("style", [True, False])
 def test_manifests_in_either_style_are_converted(style: bool) -> None:
-    documents = list(yaml.safe_load_all(OLD.read_text()))
+    documents = list(yaml.load_all(OLD.read_text(), yaml.CSafeLoader))
     text, _ = convert_text(yaml.safe_dump_all(documents, default_flow_style=style))
-    assert list(yaml.safe_load_all(text)) == [convert(each["kind"], each) for each in documents]
+    assert list(yaml.load_all(text, yaml.CSafeLoader)) == [convert(each["kind"], each) for each in documents]

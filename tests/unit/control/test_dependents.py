@@ -141,7 +141,7 @@ def test_the_users_of_a_store_are_those_that_name_it_or_mean_it_as_the_only_one(
 
 def read_examples() -> list[dict[str, Any]]:
     texts = (path.read_text() for path in EXAMPLES)
-    return [body for text in texts for body in yaml.safe_load_all(text) if body and body.get("kind") == "Pipeline"]  # fmt: skip
+    return [body for text in texts for body in yaml.load_all(text, yaml.CSafeLoader) if body and body.get("kind") == "Pipeline"]  # fmt: skip
 
 
 @pytest.mark.parametrize("manifest", read_examples(), ids=lambda body: body["metadata"]["name"])

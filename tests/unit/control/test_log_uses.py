@@ -15,7 +15,7 @@ EXAMPLES = REPOSITORY / "pipelines" / "examples"
 
 
 def read_spec(name: str) -> PipelineSpec:
-    documents = yaml.safe_load_all((EXAMPLES / name / "pipeline.yaml").read_text())
+    documents = yaml.load_all((EXAMPLES / name / "pipeline.yaml").read_text(), yaml.CSafeLoader)
     return PipelineSpec.model_validate(next(each["spec"] for each in documents if each["kind"] == "Pipeline"))
 
 

@@ -24,7 +24,7 @@ FULL = ("kafkacluster-full", "statestore-bucket", "pipeline-full", "lagpolicy-fu
 
 def read(name: str) -> Body:
     """Return the document of a manifest file that names Secrets."""
-    documents = yaml.safe_load_all((MANIFESTS / f"{name}.yaml").read_text())
+    documents = yaml.load_all((MANIFESTS / f"{name}.yaml").read_text(), yaml.CSafeLoader)
     body: Body = next(each for each in documents if set(find_names(each)))
     body["metadata"]["namespace"] = "shop"
     return body

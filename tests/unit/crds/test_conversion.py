@@ -133,4 +133,6 @@ def walk(value: Any) -> list[Any]:
 
 
 def test_the_copy_of_release_0_1_is_plain_yaml() -> None:
-    assert len(list(yaml.safe_load_all((HERE / "release_0_1_manifests.yaml").read_text()))) == len(OLD)
+    assert len(
+        list(yaml.load_all((HERE / "release_0_1_manifests.yaml").read_text(), yaml.CSafeLoader))
+    ) == len(OLD)

@@ -27,7 +27,9 @@ OTHERS = {"Namespace", "Secret", "ConfigMap"}
 )
 def test_an_example_folder_that_is_applied_recursively_has_only_kinds_of_a_cluster(folder: Path) -> None:
     files = [file for file in folder.rglob("*") if file.suffix in APPLIED]
-    kinds = {each["kind"] for file in files for each in yaml.safe_load_all(file.read_text()) if each}
+    kinds = {
+        each["kind"] for file in files for each in yaml.load_all(file.read_text(), yaml.CSafeLoader) if each
+    }
     assert kinds
     assert kinds <= {*(kind.name for kind in KINDS), *OTHERS}
 
