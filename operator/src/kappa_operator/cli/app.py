@@ -42,7 +42,7 @@ COMMANDS = {
     "resolve": Command("Print the topic in Kafka that holds an output of a pipeline now.", "resolve"),
     "convert": Command("Print manifests of an earlier release with the present names.", "convert"),
     "run": Command("Run a pipeline on this machine, over files or topics, and print its rows.", "local"),
-    "diff": Command("Compare two versions of an output topic, by key or row for row.", "diff"),
+    "diff": Command("Compare two versions of an output topic on this machine.", "diff"),
     "explain": Command("Show a pipeline's graph, its state with its bounds, and its guarantees.", "local"),
     "test": Command("Run the test cases of pipelines on this machine.", "local"),
 }  # fmt: skip
