@@ -58,6 +58,8 @@ def diff(
             samples=samples,
         )
 
+    if window_column is not None and not stream:
+        raise CommandError("--window-column needs --stream; a table has no windows", Exit.USAGE)
     try:
         tolerance = Tolerance(
             ignored_columns=tuple(ignore or ()),

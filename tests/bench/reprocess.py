@@ -1,0 +1,104 @@
+"""How fast a reprocessing is. `compare_s`: two outputs of ten million keys with planted differences, compared by `kappa diff`'s code.
+
+`python tests/bench/reprocess.py [--quick] [--keys N]`. A new JVM compares, so the figure has its warm-up but not its start, with the broker
+on the same two cores. It fails unless every planted difference is found. The last line is one JSON object.
+"""
+
+import argparse
+import json
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.spark_queries import create_session
+from kappa_crds.comparison import ComparisonRequest, ComparisonSummary
+from kappa_crds.revision import KafkaConnection
+from kappa_operator.pipeline.tuning import PRODUCER
+from kappa_pipelines.compare.bounds import TopicBounds
+from kappa_pipelines.compare.compare import Comparison
+from kappa_pipelines.driver.session import use_own_python
+from lab.broker import Broker
+
+KEYS, QUICK_KEYS = 10_000_000, 500_000
+PARTITIONS = 4
+PLANTED = 100
+"""Rows of each kind of difference: changed, only old, only new."""
+
+
+def log(text: str) -> None:
+    """Print progress to the user."""
+    sys.stderr.write(text + "\n")
+
+
+def build_rows(keys: int, *, is_new: bool) -> Iterator[tuple[str, str]]:
+    """Yield key and value of each row; the two versions differ in `PLANTED` rows of each kind."""
+    step = keys // PLANTED
+    for number in range(keys):
+        place = number % step
+        if place == (2 if is_new else 3):
+            continue
+        value = number * 7919 % 1_000_003 / 8 + (is_new and place == 1)
+        minute = number // 1000 % 60
+        yield (
+            str(number),
+            f'{{"k":{number},"v":{value},"ts":"2013-01-01T00:{minute:02d}:00.000Z","note":"abcdefghijklmnop-{number:08d}"}}',
+        )
+
+
+def produce(bootstrap: str, keys: int, *, is_new: bool) -> str:
+    """Write a version with the settings of sinks, and return its topic."""
+    topic = f"{'new' if is_new else 'old'}-{uuid.uuid4().hex[:8]}"
+    AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(topic, PARTITIONS, 1)])[
+        topic
+    ].result(30)
+    producer = Producer({"bootstrap.servers": bootstrap, **PRODUCER})
+    for key, value in build_rows(keys, is_new=is_new):
+        while True:
+            try:
+                producer.produce(topic, value, key=key)
+                break
+            except BufferError:
+                producer.poll(0.05)
+    producer.flush()
+    return topic
+
+
+def measure(bootstrap: str, keys: int) -> ComparisonSummary:
+    """Return the comparison of two versions; RuntimeError if a difference was missed."""
+    began = time.monotonic()
+    old, new = (produce(bootstrap, keys, is_new=is_new) for is_new in (False, True))
+    log(f"wrote two outputs of {keys} keys in {time.monotonic() - began:.0f} s")
+    kafka = KafkaConnection(bootstrap_servers=(bootstrap,))
+    bounds = TopicBounds(kafka, committed=True)
+    use_own_python()
+    request = ComparisonRequest(name="bench", old=bounds.find_range(old), new=bounds.find_range(new))
+    found = Comparison(kafka=kafka, request=request, group="bench").run(create_session(), log)
+    counts = found.changed, found.only_old, found.only_new
+    if counts != (PLANTED,) * 3 or found.equal != keys - 3 * PLANTED:
+        raise RuntimeError(f"planted {PLANTED} of each kind, found {counts}, {found.equal} equal")
+    return found
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--keys", type=int)
+    options = parser.parse_args()
+    keys = options.keys or (QUICK_KEYS if options.quick else KEYS)
+    with Broker(heap_mib=512) as broker:
+        found = measure(broker.bootstrap, keys)
+    print(
+        json.dumps({"compare_keys": keys, "compare_differences": found.differing, "compare_s": found.seconds})
+    )
+
+
+if __name__ == "__main__":
+    main()
