@@ -1,7 +1,8 @@
 """Two versions of an output, compared by real Spark over topics of a real Kafka."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,11 +20,14 @@ from kappa_crds.comparison import (
     StreamWindows,
     Tolerance,
 )
+from kappa_crds.progress import ComparisonState
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import KafkaConnection
 from kappa_pipelines.compare.bounds import TopicBounds
 from kappa_pipelines.compare.compare import Comparison
 from kappa_pipelines.errors import LostDataError, SpecError
+from spark.conftest import DriverThread
+from spark.revisions import build_revision, source
 from spark.topics import Topics
 
 Rows = Sequence[tuple[str | None, Any]]
@@ -279,3 +283,36 @@ def test_values_of_megabytes_are_compared_in_tasks(lab: Lab) -> None:
     )
     found = lab.compare(old, new, tolerance=Tolerance(ignored_columns=("b",)))
     assert _counts(found) == {"old_rows": 14, "new_rows": 14, "equal": 14, "tolerated": 14}
+
+
+def test_a_driver_compares_on_request_while_its_queries_go_on(
+    lab: Lab, run: Callable[..., DriverThread], checkpoint: Path
+) -> None:
+    names = {name: lab.topics.make(name) for name in ("flights", "out")}
+    spec = {
+        "sources": [source(schema="k BIGINT, v DOUBLE")],
+        "sinks": [{"name": "out", "from": "flights", "kafka": {"topic": "out", "key": ["k"]}}],
+    }
+    old = lab.write([(str(n), {"k": n, "v": n / 2}) for n in range(50)])
+    driver = run(build_revision(spec, checkpoint, lab.topics.bootstrap, topics=names))
+    lab.topics.write(names["flights"], [json.dumps({"k": n, "v": n / 2 + (n == 7)}) for n in range(50)])
+    driver.wait_for_records(50)
+    driver.wait_until_running()
+    new = TopicBounds(lab.kafka, committed=True).find_range(names["out"])
+    assert driver.driver.request_comparison(ComparisonRequest(name="out.1", old=old, new=new))
+    lab.topics.write(names["flights"], [json.dumps({"k": n, "v": 0.0}) for n in range(50, 80)])
+    done = driver.wait_for(
+        "the comparison", lambda p: p.comparisons and p.comparisons[0].state is ComparisonState.DONE
+    )
+    summary = done.comparisons[0].summary
+    assert summary is not None
+    assert _counts(summary) == {"old_rows": 50, "new_rows": 50, "equal": 49, "tolerated": 49, "changed": 1}
+    assert [(each.key, each.columns) for each in summary.samples] == [("7", ("v",))]
+    driver.wait_for_records(80)
+    beyond = old.replace(end={part: end + 9 for part, end in old.end.items()})
+    assert driver.driver.request_comparison(ComparisonRequest(name="out.2", old=beyond, new=new))
+    failed = driver.wait_for(
+        "its failure", lambda p: len(p.comparisons) == 2 and p.comparisons[1].failure is not None
+    ).comparisons[1]
+    assert "but the log ends at" in str(failed.failure)
+    assert driver.stop().graceful
