@@ -100,7 +100,9 @@ def build_requests(
 
 
 def _find_semantics(sink: Sink) -> Semantics:
-    return Semantics.STREAM if sink.mode is OutputMode.APPEND and not sink.target.key else Semantics.TABLE
+    """Return what the records of a sink mean: rows that are replaced or deleted by others make a table."""
+    is_table = sink.mode is not OutputMode.APPEND or sink.target.tombstones is not None
+    return Semantics.TABLE if is_table else Semantics.STREAM
 
 
 def _build_range(topic: str, ends: dict[int, int]) -> OutputRange:
