@@ -55,9 +55,8 @@ def build_rows(keys: int, *, is_new: bool) -> Iterator[tuple[str, str]]:
 def produce(bootstrap: str, keys: int, *, is_new: bool) -> str:
     """Write a version with the settings of sinks, and return its topic."""
     topic = f"{'new' if is_new else 'old'}-{uuid.uuid4().hex[:8]}"
-    AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(topic, PARTITIONS, 1)])[
-        topic
-    ].result(30)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
     producer = Producer({"bootstrap.servers": bootstrap, **PRODUCER})
     for key, value in build_rows(keys, is_new=is_new):
         while True:
