@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -253,6 +253,25 @@ def test_a_stream_is_compared_row_for_row_in_windows_of_event_time(lab: Lab) -> 
     }
     differing = {each.start and each.start.minute: each.differing for each in found.windows}
     assert differing == {0: 2, 15: 1, 30: 2, None: 1}
+
+
+def test_records_of_aborted_transactions_do_not_count(lab: Lab) -> None:
+    old = lab.write([("a", {"v": 1}), ("b", {"v": 1})])
+    topic = lab.topics.make("output")
+    producer = Producer({"bootstrap.servers": lab.topics.bootstrap, "transactional.id": topic})
+    producer.init_transactions(30)
+    for values, end in (((1,), producer.commit_transaction), ((2, 3), producer.abort_transaction)):
+        producer.begin_transaction()
+        for value in values:
+            for key in ("a", "b"):
+                producer.produce(topic, json.dumps({"v": value}), key=key)
+        producer.flush(30)  # an abort forgets what was not sent
+        end(30)
+    new = TopicBounds(lab.kafka, committed=True).find_range(topic)
+    assert _counts(lab.compare(old, new)) == {"old_rows": 2, "new_rows": 2, "equal": 2}
+    found = lab.compare(old, new, committed=False)
+    assert _counts(found) == {"old_rows": 2, "new_rows": 2, "changed": 2}
+    assert found.columns[0].largest == 2.0
 
 
 def test_a_table_needs_keys(lab: Lab) -> None:
