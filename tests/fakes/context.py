@@ -40,7 +40,7 @@ from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.kinds import KindTable
 from kappa_operator.engine.recent import LONGEST, RecentReads, View
 from kappa_operator.engine.reconcile import Outcome, reconcile
-from kappa_operator.errors import Conflict, DriverUnreachable, NotFound, WebhookFailure
+from kappa_operator.errors import Conflict, DriverRefused, DriverUnreachable, NotFound, WebhookFailure
 from kappa_operator.lagpolicy.notification import Delivery
 from kappa_operator.lagpolicy.webhooks import HttpWebhooks
 from kappa_operator.pipeline.drivers import ControlAccess, HttpDrivers
@@ -85,6 +85,7 @@ class FakeDrivers(HttpDrivers):
     unsaved: DriverExit | None = None
     slow: bool = False
     differing: int = 0
+    cannot_hold: bool = False
     outputs_at: dict[str, TopicOffsets] = field(default_factory=dict)
 
     async def fetch_progress(self, address: str, access: ControlAccess, *, namespace: str = "") -> Progress:
@@ -108,6 +109,8 @@ class FakeDrivers(HttpDrivers):
     async def hold(self, address: str, access: ControlAccess, seconds: float) -> None:
         """Hold at once, where its queries are; one that holds holds longer."""
         progress = self._find(address)
+        if self.cannot_hold:
+            raise DriverRefused("this pipeline has no batches")
         until = (progress.reported_at or progress.started_at) + timedelta(seconds=seconds)
         held = progress.hold or Hold(phase=HoldPhase.HOLDING, until=until, position=find_position(progress))
         self._replace(address, hold=held.replace(until=until))

@@ -294,3 +294,12 @@ async def test_what_cannot_be_done_for_the_side_run_is_reported_and_the_active_o
     request("Abort")(life)
     await life.settle()
     assert describe(life)["runs"] == OLD
+
+
+async def test_drivers_that_can_never_hold_end_it_as_failed() -> None:
+    life = await live(write(SPEC))
+    life.operator.drivers.cannot_hold = True
+    write(FIXED)(life)
+    await life.settle()
+    assert (describe(life)["phases"], describe(life)["runs"]) == (["Failed"], OLD)
+    assert "this pipeline has no batches" in find_all(life)[0]["status"]["why"]

@@ -14,8 +14,9 @@ from kappa_crds.reprocessing import (
     RequestAction,
 )
 from kappa_operator import intervals
-from kappa_operator.engine.actions import Action
+from kappa_operator.engine.actions import Action, AdvanceDriver, HoldDriver
 from kappa_operator.engine.plan import Plan, hold_deletion, stalled, working
+from kappa_operator.errors import DriverRefused
 from kappa_operator.reprocessing.cut import continue_drivers
 from kappa_operator.reprocessing.model import ReprocessingObserved, enter, report
 from kappa_operator.reprocessing.phases import finish
@@ -109,7 +110,17 @@ def _fail(observed: ReprocessingObserved, now: datetime) -> Plan | None:
     return Plan((*plan.actions, *_release(observed)), requeue=True)
 
 
+def _find_refusal(observed: ReprocessingObserved) -> str:
+    """Return why a driver will never hold at a common input: its pipeline has no batches, or its runtime is too old."""
+    holds = (each for each in observed.failures if isinstance(each.action, HoldDriver | AdvanceDriver))
+    refused = next((each.error for each in holds if isinstance(each.error, DriverRefused)), None)
+    return "" if refused is None else f"both versions cannot be brought to one input: {refused.message}"
+
+
 def _find_failure(observed: ReprocessingObserved, now: datetime) -> str:
+    refusal = _find_refusal(observed)
+    if refusal:
+        return refusal
     side, started = observed.side, observed.status.started
     restarts = None if side is None else side.run.restarts
     hopeless = None if restarts is None else restarts.non_retryable_revision
