@@ -43,10 +43,12 @@ def run_pipeline() -> Iterator[Counting]:
     """Give the counting pipeline, Ready, with records coming in."""
     place = Place.create("redeploy")
     with DriverWatch(place.name) as drivers:
-        place.apply(place.render("counting.yaml"))
+        place.apply(place.render("counting.yaml").replace("interval: 1s}", "interval: 500ms}"))
         for topic in ("events", "counted"):
             place.await_ready(f"topics.kappa-platform.io/{topic}", 60)
-        with Ledger(kafka.host_bootstrap(), f"{place.name}-events", f"{place.name}-counted") as ledger:
+        with Ledger(
+            kafka.host_bootstrap(), f"{place.name}-events", f"{place.name}-counted", pause=0.02
+        ) as ledger:
             place.await_ready("pipeline/counts")
             yield Counting(place, ledger, drivers)
     place.empty()

@@ -17,7 +17,8 @@ _SESSION = os.environ.setdefault("KAPPA_E2E_SESSION", uuid.uuid4().hex[:6])
 PURPOSES = (
     *("count", "guarded", "refused", "served", "sources", "redeploy", "bucket", "ledger"),
     *("lag", "groups", "acts", "fleet", "outside", "stranger", "closed", "stolen"),
-    *("canary", "any-user", "connect", "users", "cdc", "shop", "database", "examples", "reprocess"),
+    *("canary", "any-user", "image-user", "connect", "users", "cdc", "shop", "database"),
+    *("examples", "reprocess"),
 )
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=128m"
 """A JVM that lives for a minute or two takes more time to compile well than that saves."""

@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient
 from spark.protobuf_values import build_schema, write_message
 
 _KEYS = tuple(f"k{number}" for number in range(12))
-_PAUSE = 0.02
+_PAUSE = 0.1
 _POLL_SECONDS = 0.5
 _FLUSH_SECONDS = 60
 
@@ -52,7 +52,7 @@ class NotExactError(AssertionError):
 
 
 class Ledger:
-    """Writes some 600 records a second to `source`, and reads `result`; to be used as a context.
+    """Writes some 120 records a second to `source`, and reads `result`; to be used as a context.
 
     `pause` is how many seconds pass between records of one key. `results` counts what was read, and `repeated` what of it said
     nothing new: each batch has one row for each key, so another row with as many records of the key, or fewer, is one that was written again.

@@ -25,6 +25,36 @@ spec: {pipelineRef: counts, verify: {by: StateReader}}
 """
 
 
+SCRIPT = """
+/opt/entrypoint.sh driver /tmp/none || id
+java -cp "/opt/spark/jars/*" org.apache.hadoop.security.UserGroupInformation
+"""
+"""The driver without its settings, the name of the user, and what Hadoop in a JVM knows about that user."""
+
+
+def test_python_and_java_of_the_image_run_as_a_user_that_it_does_not_know(platform: None) -> None:
+    place = Place.create("image-user")
+    privileges = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    container = {
+        "name": "main", "image": "kappa/pipelines:dev", "command": ["bash", "-c", SCRIPT],
+        "securityContext": {**privileges, "readOnlyRootFilesystem": True},
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+    }  # fmt: skip
+    user = {"runAsUser": USER, "runAsGroup": 0, "runAsNonRoot": True}
+    spec = {
+        "restartPolicy": "Never", "automountServiceAccountToken": False, "containers": [container],
+        "securityContext": {**user, "seccompProfile": {"type": "RuntimeDefault"}},
+        "volumes": [{"name": "tmp", "emptyDir": {}}],
+    }  # fmt: skip
+    place.apply(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"}, "spec": spec}))
+    place.wait(lambda: place.find("pods")[0]["status"]["phase"] == "Succeeded", "the pod ends", 120)
+    log = place.kubectl("logs", "any")
+    assert "KAPPA_GENERATION must be the generation" in log
+    assert f"uid={USER}(kappa) gid=0(root)" in log
+    assert "User: kappa\n" in log
+    place.empty()
+
+
 @pytest.fixture
 def other_user(platform: None, lane: Lane) -> Iterator[None]:
     """The chart with another user for all pods, which changes all pipelines."""
@@ -37,6 +67,7 @@ def other_user(platform: None, lane: Lane) -> Iterator[None]:
             change_values({})
 
 
+@pytest.mark.chaos  # `make test` has the image, and the user of every pod in `test_pod_templates`
 @pytest.mark.usefixtures("other_user")
 def test_a_pipeline_runs_as_a_user_that_the_image_does_not_know() -> None:
     place = Place.create("any-user")

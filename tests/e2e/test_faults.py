@@ -20,6 +20,8 @@ def test_a_full_state_store_stops_the_pipeline_until_there_is_space_and_nothing_
     guarded: Guarded,
 ) -> None:
     place, before = guarded.place, guarded.place.pipeline()
+    # Each check is a pod, so only this test has one every few seconds.
+    place.patch("statestore/small", {"checkInterval": "5s"})
     guarded.volume.fill()
     try:
         full = place.await_reason("StateStore", "small", "StoreFull")
@@ -34,6 +36,7 @@ def test_a_full_state_store_stops_the_pipeline_until_there_is_space_and_nothing_
     assert after.restarts.last_reason == "CheckpointUnavailable"
     assert after.active.generation > before.active.generation
     guarded.check()
+    place.patch("statestore/small", {"checkInterval": None})
 
 
 @pytest.mark.chaos

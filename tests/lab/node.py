@@ -45,6 +45,8 @@ def _kubelet_configuration() -> str:
         "podLogsDir": str(LAB / "pod-logs"),
         "serializeImagePulls": False,
         "nodeStatusUpdateFrequency": "4s",
+        # A Secret that changes reaches running pods after this time; the default is a minute.
+        "syncFrequency": "10s",
         "shutdownGracePeriod": "0s",
         "volumePluginDir": str(LAB / "volume-plugins"),
     }
