@@ -70,6 +70,15 @@ def test_a_failure_is_reported_and_a_repeated_request_tries_again() -> None:
     assert worker.snapshot()[0].failure is None
 
 
+def test_the_oldest_results_are_forgotten() -> None:
+    worker = ComparisonWorker(lambda request, say: ComparisonSummary())
+    for number in range(110):
+        worker.request(_request(f"c{number}"))
+        _wait(worker, lambda found: found[-1].state is ComparisonState.DONE)
+    names = [each.name for each in worker.snapshot()]
+    assert (len(names), names[0], names[-1]) == (100, "c10", "c109")
+
+
 def test_after_the_end_of_the_driver_no_comparison_begins() -> None:
     made: list[str] = []
 

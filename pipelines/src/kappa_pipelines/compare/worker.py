@@ -15,6 +15,8 @@ from kappa_pipelines.failures.diagnose import explain
 CompareOne = Callable[[ComparisonRequest, Say], ComparisonSummary]
 """Carries out a request, and reports what it does; DriverError if it fails."""
 
+_MOST_KNOWN = 100
+
 log = structlog.get_logger()
 
 
@@ -35,10 +37,17 @@ class ComparisonWorker:
             if known is not None and known.state is not ComparisonState.FAILED:
                 return
             self._known[request.name] = ComparisonProgress(name=request.name)
+            self._forget()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="comparisons", daemon=True)
                 self._thread.start()
         self._requests.put(request)
+
+    def _forget(self) -> None:
+        """Forget the oldest results, so that the report of a driver that lives for long does not grow."""
+        ended = [name for name, each in self._known.items() if each.ended is not None]
+        for name in ended[: max(0, len(self._known) - _MOST_KNOWN)]:
+            del self._known[name]
 
     def abandon(self) -> None:
         """End the thread after the present comparison. The operator requests the others from the next driver."""
