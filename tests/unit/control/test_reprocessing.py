@@ -8,6 +8,7 @@ from fakes.context import build_resource
 from kappa_crds import API_VERSION
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.lag.model import Partition, PartitionLog
+from kappa_operator.lagpolicy.remediation.observe import read_pipeline
 from kappa_operator.log.facts import PartitionFacts, Record
 from unit.control.lives import CRASH, HOPELESS, PIPELINE, both, write
 from unit.control.reprocessings import (
@@ -303,3 +304,11 @@ async def test_drivers_that_can_never_hold_end_it_as_failed() -> None:
     await life.settle()
     assert (describe(life)["phases"], describe(life)["runs"]) == (["Failed"], OLD)
     assert "this pipeline has no batches" in find_all(life)[0]["status"]["why"]
+
+
+@pytest.mark.parametrize("phase", ["CatchingUp", "Soaking"])
+async def test_no_remediation_changes_the_spec_meanwhile_which_would_end_it(phase: str) -> None:
+    life = await live(write(SPEC), both(pause_at(phase), write(FIXED)))
+    assert not read_pipeline(life.operator.get(PIPELINE) or {}).steady
+    await life.settle()
+    assert read_pipeline(life.operator.get(PIPELINE) or {}).steady

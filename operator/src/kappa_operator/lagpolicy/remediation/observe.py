@@ -14,7 +14,13 @@ from kappa_operator.lagpolicy.remediation.model import PipelineFacts, SavepointF
 from kappa_operator.topic.checks import TopicResource
 from kappa_operator.topic.retention import name_hold
 
-_CHANGING = {phase.value for phase in (*AT_WORK, UpgradePhase.WATCHING, UpgradePhase.ROLLING_BACK)}
+_CHANGING = {
+    phase.value
+    for phase in (
+        *(*AT_WORK, UpgradePhase.WATCHING, UpgradePhase.ROLLING_BACK),
+        *(UpgradePhase.REPROCESSING, UpgradePhase.SOAKING),  # another spec would end them
+    )
+}
 
 
 def read_pipeline(body: Body) -> PipelineFacts:
