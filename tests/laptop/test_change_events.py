@@ -466,6 +466,7 @@ def test_a_schema_that_events_cannot_have_is_refused(
         Run(tmp_path, sources=[source("wrong", schema, **envelope)], sinks=[copy("wrong")])
 
 
+@pytest.mark.chaos  # `make test` joins tables above, and finds the example valid
 def test_timelines_follow_posts_and_followers(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
