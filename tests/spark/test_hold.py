@@ -6,12 +6,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kappa_crds.progress import DriverRole, DriverState, Hold, HoldPhase, InputVector
+import pytest
+
+from kappa_crds.progress import DriverRole, DriverState, Hold, HoldPhase, InputVector, find_common_cut
 from kappa_pipelines.driver.driver import Driver
 from lab.broker import Broker
 from spark.conftest import DriverThread, wait_for
 from spark.revisions import build_revision, source
 from spark.topics import Topics
+from spark.versions import COLUMNS, Shop, Version, expect_batch, list_pairs
 
 
 def find_hold(driver: DriverThread, what: str, is_so: Any) -> Hold:
@@ -30,12 +33,38 @@ def is_refused(driver: DriverThread, part: int, offset: int) -> bool:
     )
 
 
+@pytest.mark.chaos  # two JVMs beside the broker
+def test_two_drivers_reach_the_same_cut_under_live_writes_and_lose_and_repeat_nothing(
+    start: Any, broker: Broker, topics: Topics, tmp_path: Path
+) -> None:
+    shop = Shop(topics, broker.bootstrap)
+    shop.write(500)
+    versions = [Version(shop, start, tmp_path, number, limit) for number, limit in enumerate((4000, 600))]
+    with shop.open():
+        for _ in range(2):
+            cut = find_common_cut([version.hold() for version in versions])
+            for version in versions:
+                version.ask(cut)
+            reached = [version.reach(cut) for version in versions]
+            orders = shop.read_orders(cut)
+            pairs = []
+            for version, ends in zip(versions, reached, strict=True):
+                assert version.driver.post("/continue") == 202
+                expect_batch(version, orders, ends)
+                pairs.append(list_pairs(version, ends))
+            assert pairs[0] == pairs[1]
+            for version in versions:
+                version.driver.wait_for("it reads on", lambda p: p.hold is None)
+    for version in versions:
+        version.expect_all()
+
+
 def test_a_shadow_that_holds_refuses_what_it_cannot_reach_takes_its_time_and_stops(
     run: Any, broker: Broker, topics: Topics, tmp_path: Path
 ) -> None:
     names = {name: topics.make(name, partitions=2) for name in ("orders", "out")}
     spec = {
-        "sources": [source("orders", "k BIGINT, n BIGINT, ts TIMESTAMP")],
+        "sources": [source("orders", COLUMNS)],
         "sinks": [{"name": "out", "from": "orders", "kafka": {"topic": "out"}}],
     }
     revision = build_revision(spec, tmp_path / "state", broker.bootstrap, topics=names, pipeline="held")
