@@ -73,7 +73,7 @@ class FakeKubelet:
     def _count(self) -> None:
         self.most_alive = max(self.most_alive, self.count_alive())
         alive = (pod for pod in self.find_pods() if not has_ended(pod) and not self._stands_by(pod))
-        revisions = Counter(pod["metadata"]["labels"][REVISION_LABEL] for pod in alive)
+        revisions = Counter(pod["metadata"]["labels"].get(REVISION_LABEL) for pod in alive)
         self.most_of_one = max(self.most_of_one, *revisions.values(), 0)
 
     def _stands_by(self, pod: Body) -> bool:

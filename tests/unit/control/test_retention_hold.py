@@ -43,9 +43,11 @@ def test_it_never_makes_a_retention_shorter() -> None:
     assert get_retention(HELD, retention={"time": "15d"}) == "15d"
 
 
-def test_what_declares_no_time_is_left_alone() -> None:
-    assert get_retention(HELD) is None
-    assert get_retention(HELD, retention={"size": "1Gi"}) is None
+def test_what_declares_no_time_has_the_one_that_is_held() -> None:
+    """The holder knows what the broker has instead, and holds no shorter one."""
+    assert get_retention(HELD) == "14d"
+    assert get_retention(HELD, retention={"size": "1Gi"}) == "14d"
+    assert get_retention("") is None
 
 
 @pytest.mark.parametrize(

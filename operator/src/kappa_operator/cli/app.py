@@ -39,7 +39,7 @@ COMMANDS = {
     "secrets": Command("Print the annotations that Secrets lack for what resources use them for.", "secrets"),
     "cdc": Command("Databases as sources of change events.", "cdc"),
     "reprocess": Command("Reprocess the whole log of a pipeline, next to production.", "reprocess"),
-    "resolve": Command("Print the topic in Kafka that holds an output of a pipeline now.", "resolve"),
+    "resolve": Command("Print the topic in Kafka that holds an output of a pipeline now, and where its readers moved.", "resolve"),
     "convert": Command("Print manifests of an earlier release with the present names.", "convert"),
     "run": Command("Run a pipeline on this machine, over files or topics, and print its rows.", "local"),
     "diff": Command("Compare two versions of an output topic on this machine.", "diff"),

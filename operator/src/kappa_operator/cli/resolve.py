@@ -27,7 +27,7 @@ def resolve(
     output: OutputFormat = Output.TABLE,
     context: Context = None,
 ) -> None:
-    """Print the topic in Kafka that holds the output of the active version, and where readers moved to it.
+    """Print the topic in Kafka that holds an output of a pipeline now, and where its readers moved.
 
     After a move, a reader of the old topic reads up to UNTIL, which is exclusive, and continues in the new one at BEGIN: nothing is lost,
     repeated or mixed. `-o name` prints the topic alone.

@@ -16,6 +16,7 @@ _STALE = timedelta(minutes=15)
 _IN_PROGRESS = frozenset(
     phase.value for phase in (*AT_WORK, UpgradePhase.WATCHING, UpgradePhase.ROLLING_BACK)
 )
+"""A change that a Reprocessing makes holds no slot: it takes hours, and only one that a person began."""
 Upgrades = Iterable[tuple[Key, Mapping[str, Any]]]
 """`status.upgrade` of each pipeline."""
 
