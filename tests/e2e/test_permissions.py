@@ -112,7 +112,7 @@ EXCEPTIONS = {
         (
             role,
             Permission(GROUP, resource, verb),
-        ): "a change in mode Shadow, in the chaos tests of this folder: test_reprocessing.py"
+        ): "a change in mode Shadow, in the chaos tests of this folder: tests/e2e/test_reprocessing.py"
         for role, resource, verb in (
             (NAMESPACE_ROLE, "topics", "create"),
             (NAMESPACE_ROLE, "topics", "delete"),
