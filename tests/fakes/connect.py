@@ -93,7 +93,7 @@ class FakeConnect(HttpConnect):
     is_long: bool = False
     """Whether a snapshot does not end."""
     is_reading: bool = False
-    """Whether an incremental snapshot does not go on."""
+    """Whether an incremental snapshot makes no progress."""
     read_signals: tuple[str, ...] = ()
     keys: dict[str, str] = field(default_factory=dict)
     """What the position has of keys meanwhile."""

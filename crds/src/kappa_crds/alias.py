@@ -3,11 +3,11 @@
 Pure: `status.outputs` of a Pipeline has the present topic, and the cuts of its Reprocessings have the moves.
 """
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from kappa_crds.permissions import name_version
 from kappa_crds.pipeline_status import PipelineStatus
 from kappa_crds.reprocessing import Cut, ReprocessingStatus, TopicPosition
 
@@ -46,8 +46,7 @@ def resolve_alias(
     found = next((each for each in status.outputs if each.name == name), None)
     if found is None:
         return None
-    version = status.active.outputs
-    base = found.topic.removesuffix(f".r{version}") if version else found.topic
+    base = found.topic.removesuffix(name_version(status.active.outputs))
     moves = (
         _build_move(reprocessing, cut, base)
         for reprocessing, each in reprocessings
@@ -75,8 +74,12 @@ def _build_move(reprocessing: str, cut: Cut, base: str) -> Move | None:
 
 
 def _find_version(positions: tuple[TopicPosition, ...], base: str) -> TopicPosition | None:
-    version = re.compile(re.escape(base) + r"(\.r[0-9]+)?")
-    return next((each for each in positions if version.fullmatch(each.topic)), None)
+    return next((each for each in positions if _is_version(each.topic, base)), None)
+
+
+def _is_version(topic: str, base: str) -> bool:
+    number = topic.removeprefix(base).removeprefix(".r")
+    return topic == base or (number.isdecimal() and topic == base + name_version(int(number)))
 
 
 def _parse(position: TopicPosition) -> dict[int, int]:

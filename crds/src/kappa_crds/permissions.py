@@ -64,13 +64,17 @@ def name_consumer_group(namespace: str, pipeline: str) -> str:
     return f"kappa.{namespace}.{pipeline}"
 
 
+def name_version(outputs: int) -> str:
+    """Return what the topics of a version of the outputs end with: nothing for 0, those of the spec."""
+    return f".r{outputs}" if outputs else ""
+
+
 def name_sink_group(group: str, uid: str, sink: str, outputs: int = 0) -> str:
     """Return the group of a sink's commit markers, with which its transactional ids begin, followed by a dot.
 
     Two runs of a pipeline that write different versions of its outputs do not fence each other. No name of a sink has a dot.
     """
-    version = f".r{outputs}" if outputs else ""
-    return f"{group}.{uid}.{sink}{version}"
+    return f"{group}.{uid}.{sink}{name_version(outputs)}"
 
 
 def list_permissions(subject: Subject) -> list[Permission]:

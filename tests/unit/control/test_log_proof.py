@@ -1,4 +1,4 @@
-"""Whether a log is whole: one fact at a time, and what is said of it."""
+"""Whether a log is whole: one fact at a time, and the finding on it."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -24,10 +24,11 @@ from kappa_operator.cli.installation import find_settings
 from kappa_operator.cli.options import Context, Filename, Files, Namespace, OutputFormat, list_files
 from kappa_operator.cli.output import Output, name_resource, print_result
 from kappa_operator.cli.requests import choose_namespace
-from kappa_operator.engine.actions import AddFinalizer, KeepLagHistories, RecordStatus, describe_action
+from kappa_operator.engine.actions import AddFinalizer, KeepLagHistories, RecordStatus
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.cluster import ApiCluster
 from kappa_operator.engine.context import OperatorContext
+from kappa_operator.engine.descriptions import describe_action
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.kinds import Observed
 from kappa_operator.engine.plan import Plan

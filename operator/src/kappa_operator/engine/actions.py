@@ -1,12 +1,12 @@
 """Everything that the operator can do, as data.
 
 A decision is a tuple of these; `apply` executes them in order, `kappa plan` prints `describe_action` of each. The
-union is closed: a new action is added here, in `describe_action` and in `apply`, and mypy finds a forgotten place.
+union is closed: a new action is added here, in `descriptions` and in `apply`, and mypy finds a forgotten place.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any
 
 from kappa_crds.comparison import ComparisonRequest
 from kappa_crds.progress import DriverRole, InputVector
@@ -238,81 +238,64 @@ class CallWebhook:
 
 
 @dataclass(frozen=True, slots=True)
-class StopDriver:
-    """Ask a driver to stop after the batch in flight. Asking twice is fine."""
+class DriverRequest:
+    """A request to the control port of a driver. Repeating one is harmless. `token` is the Secret with its token."""
 
     pod: ObjectRef
     address: str
     token: ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class StopDriver(DriverRequest):
+    """Have a driver stop after the batch in flight."""
+
     timeout: float
 
 
 @dataclass(frozen=True, slots=True)
-class ActivateDriver:
-    """Have a standby driver take over. A repeated request is fine."""
-
-    pod: ObjectRef
-    address: str
-    token: ObjectRef
+class ActivateDriver(DriverRequest):
+    """Have a standby driver take over."""
 
 
 @dataclass(frozen=True, slots=True)
-class TakeSavepoint:
-    """Ask a driver for a savepoint below a location. Asking twice is fine."""
+class TakeSavepoint(DriverRequest):
+    """Have a driver take a savepoint below a location."""
 
-    pod: ObjectRef
-    address: str
-    token: ObjectRef
     name: str
     location: str
 
 
 @dataclass(frozen=True, slots=True)
-class HoldDriver:
+class HoldDriver(DriverRequest):
     """Have a driver read no further after the batch in flight, for so many seconds at most. A repeated request prolongs the hold."""
 
-    pod: ObjectRef
-    address: str
-    token: ObjectRef
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class AdvanceDriver:
-    """Have a driver that holds read exactly up to this point of its input, and hold there. A repeated request is fine."""
+class AdvanceDriver(DriverRequest):
+    """Have a driver that holds read exactly up to this point of its input, and hold there."""
 
-    pod: ObjectRef
-    address: str
-    token: ObjectRef
     target: InputVector
 
 
 @dataclass(frozen=True, slots=True)
-class ContinueDriver:
+class ContinueDriver(DriverRequest):
     """End the hold of a driver; one that does not hold is fine."""
-
-    pod: ObjectRef
-    address: str
-    token: ObjectRef
 
 
 @dataclass(frozen=True, slots=True)
-class SetDriverRole:
-    """Give a driver its role from now on. A repeated request is fine."""
+class SetDriverRole(DriverRequest):
+    """Give a driver its role from now on."""
 
-    pod: ObjectRef
-    address: str
-    token: ObjectRef
     role: DriverRole
 
 
 @dataclass(frozen=True, slots=True)
-class CompareOutputs:
-    """Have a driver compare two versions of an output. A repeated request changes nothing."""
+class CompareOutputs(DriverRequest):
+    """Have a driver compare two versions of an output."""
 
-    pod: ObjectRef
-    address: str
-    token: ObjectRef
     request: ComparisonRequest
 
 
@@ -423,8 +406,16 @@ ConnectorAction = (
     | DeleteConnector
 )
 ConnectAction = KeepCredentials | DropCredentials | ConnectorAction
-HoldAction = HoldDriver | AdvanceDriver | ContinueDriver | SetDriverRole
-DriverAction = StopDriver | ActivateDriver | TakeSavepoint | CompareOutputs | HoldAction
+DriverAction = (
+    StopDriver
+    | ActivateDriver
+    | TakeSavepoint
+    | HoldDriver
+    | AdvanceDriver
+    | ContinueDriver
+    | SetDriverRole
+    | CompareOutputs
+)
 UserAction = GrantPermissions | RevokePermissions | DeleteUser
 KafkaAction = CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic | SetQuota | UserAction
 Action = (
@@ -443,140 +434,3 @@ Action = (
     | ConnectAction
     | KafkaAction
 )
-
-
-def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each kind of action
-    """Describe an action in one line, as `kappa plan` prints it."""
-    match action:
-        case RecordStatus(status):
-            return f"record in status: {status.state}"
-        case AddFinalizer(finalizer):
-            return f"hold deletion with finalizer {finalizer}"
-        case RemoveFinalizer(finalizer):
-            return f"release finalizer {finalizer}"
-        case ApplyObject(manifest, _):
-            return f"apply {ObjectRef.of(manifest)}"
-        case CreateObject(manifest) | CreateToken(manifest) | CreatePassword(manifest):
-            return f"create {ObjectRef.of(manifest)}"
-        case KeepControlSecret(manifest, _):
-            return f"keep token and certificate in {ObjectRef.of(manifest)}"
-        case KeepConnectSecret(manifest, _):
-            return f"keep the certificate of Kafka Connect in {ObjectRef.of(manifest)}"
-        case DeleteObject(ref, _, why):
-            return f"delete {ref}: {why}"
-        case EmitEvent(reason, message, _):
-            return f"event {reason}: {message}"
-        case KeepLagHistories(histories, _):
-            return f"remember the lag history of {len(histories)} group partitions"
-        case TakeRolloutSlot():
-            return "take a slot for the change"
-        case Disconnect(cluster):
-            return f"disconnect from {cluster}"
-        case Reconnect(cluster):
-            return f"connect to {cluster} with other settings"
-        case StopDriver(pod, _, _, timeout):
-            return f"ask {pod} to stop at the end of its batch, within {timeout:.0f} s"
-        case ActivateDriver(pod, _, _):
-            return f"have {pod} take over"
-        case TakeSavepoint(pod, _, _, name, location):
-            return f"ask {pod} for the savepoint {name} below {location}"
-        case CompareOutputs(pod, _, _, request):
-            return f"ask {pod} to compare {request.old.topic} with {request.new.topic}"
-        case HoldDriver() | AdvanceDriver() | ContinueDriver() | SetDriverRole():
-            return _describe_hold_action(action)
-        case CreateTopic() | GrowPartitions() | AlterConfigs() | DeleteTopic():
-            return _describe_topic_action(action)
-        case CallWebhook(_, _, name, attempt):
-            return f"call the webhook {name}, attempt {attempt}"
-        case SetQuota(_, producer, rate):
-            wanted = "no quota of its own" if rate is None else f"{rate:.0f} bytes a second"
-            return f"give producer {producer} {wanted}"
-        case PutUser() | GrantPermissions() | RevokePermissions() | DeleteUser():
-            return _describe_user_action(action)
-        case (
-            KeepCredentials()
-            | DropCredentials()
-            | CreateConnector()
-            | ChangeConnector()
-            | SetConnectorState()
-            | RestartConnector()
-            | ForgetOffsets()
-            | AlterOffsets()
-            | DeleteConnector()
-        ):
-            return _describe_connect_action(action)
-        case _:
-            assert_never(action)
-
-
-def _describe_hold_action(action: HoldAction) -> str:
-    match action:
-        case HoldDriver(pod, _, _, seconds):
-            return f"have {pod} hold at the end of its batch, for {seconds:.0f} s at most"
-        case AdvanceDriver(pod, _, _, target):
-            count = sum(len(parts) for parts in target.offsets.values())
-            return f"have {pod} advance to the offsets of the cut in {count} partitions"
-        case ContinueDriver(pod, _, _):
-            return f"have {pod} continue"
-        case SetDriverRole(pod, _, _, role):
-            return f"give {pod} the role {role}"
-        case _:
-            assert_never(action)
-
-
-def _describe_topic_action(action: CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic) -> str:
-    match action:
-        case CreateTopic(_, topic, partitions, replication, configs):
-            copies = "the broker's default of" if replication is None else str(replication)
-            return f"create topic {topic}: {partitions} partitions, {copies} replicas{_list_configs(configs)}"
-        case GrowPartitions(_, topic, before, partitions):
-            return f"grow topic {topic} from {before} to {partitions} partitions"
-        case AlterConfigs(_, topic, configs):
-            return f"alter topic {topic}{_list_configs(configs)}"
-        case DeleteTopic(_, topic):
-            return f"delete topic {topic} with its data"
-        case _:
-            assert_never(action)
-
-
-def _describe_user_action(action: PutUser | UserAction) -> str:
-    match action:
-        case PutUser(_, user, mechanism, secret):
-            return f"create user {user} in Kafka ({mechanism}) with the password in {secret}"
-        case GrantPermissions(_, user, acls):
-            return f"grant user {user}: {', '.join(map(str, acls))}"
-        case RevokePermissions(_, user, acls):
-            return f"revoke from user {user}: {', '.join(map(str, acls))}"
-        case DeleteUser(_, user):
-            return f"delete user {user} in Kafka with its ACLs"
-        case _:
-            assert_never(action)
-
-
-def _describe_connect_action(action: ConnectAction) -> str:
-    match action:
-        case KeepCredentials(manifest, source):
-            return f"keep the credentials of {source} in {ObjectRef.of(manifest)}"
-        case DropCredentials(secret, source):
-            return f"remove the credentials of {source} from {secret}"
-        case CreateConnector(_, name, config, state):
-            return f"create connector {name} ({config.get('connector.class')}), {state.lower()}"
-        case ChangeConnector(_, name, _, changed):
-            return f"change connector {name}, which restarts its task: {', '.join(changed)}"
-        case SetConnectorState(_, name, state):
-            return f"have connector {name} be {state.lower()}"
-        case RestartConnector(_, name):
-            return f"restart what failed of connector {name}"
-        case ForgetOffsets(_, name):
-            return f"forget the position of connector {name}"
-        case AlterOffsets(_, name, _, offset):
-            return f"set the position of connector {name}: {offset}"
-        case DeleteConnector(_, name):
-            return f"delete connector {name}"
-        case _:
-            assert_never(action)
-
-
-def _list_configs(configs: dict[str, str] | dict[str, str | None]) -> str:
-    changes = [f"{key}={'(default)' if value is None else value}" for key, value in sorted(configs.items())]
-    return ", " + ", ".join(changes) if changes else ""

@@ -19,6 +19,7 @@ from kappa_operator.connect.certificates import keep_connect_secret
 from kappa_operator.consent import WEBHOOK, Purpose
 from kappa_operator.engine import actions as act
 from kappa_operator.engine.context import OperatorContext
+from kappa_operator.engine.descriptions import describe_action
 from kappa_operator.engine.events import build_event
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.ownership import require_own
@@ -50,7 +51,7 @@ async def apply_actions(
                 raise
             return Failure(action, error)
         if not isinstance(action, act.EmitEvent | act.KeepLagHistories):
-            log.info("applied", resource=str(Key.of(resource)), action=act.describe_action(action))
+            log.info("applied", resource=str(Key.of(resource)), action=describe_action(action))
     return None
 
 
@@ -119,16 +120,7 @@ async def _apply(context: OperatorContext, resource: AnyResource, action: act.Ac
             _take_slot(context, Key.of(resource))
         case act.Disconnect() | act.Reconnect():
             _change_client(context, action)
-        case (
-            act.StopDriver()
-            | act.ActivateDriver()
-            | act.TakeSavepoint()
-            | act.CompareOutputs()
-            | act.HoldDriver()
-            | act.AdvanceDriver()
-            | act.ContinueDriver()
-            | act.SetDriverRole()
-        ):
+        case act.DriverRequest():
             await _call_driver(context, action, await read_control(context, action.token))
         case (
             act.KeepCredentials()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kappa_crds.kafkacluster import KafkaClusterSpec
+from kappa_crds.permissions import name_version
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.pipeline_status import KafkaUser, OutputTopic, PipelineStatus
 from kappa_crds.quantities import parse_cpu, parse_size
@@ -197,11 +198,6 @@ def name_written(
         name: topic.removesuffix(before) + after if name in written else topic
         for name, topic in topics.items()
     }
-
-
-def name_version(version: int) -> str:
-    """Return what the topics of a version of the outputs end with."""
-    return f".r{version}" if version else ""
 
 
 def list_outputs(revision: Revision) -> tuple[OutputTopic, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from kappa_crds.comparison import ComparisonRequest, OutputRange, Semantics
+from kappa_crds.permissions import name_version
 from kappa_crds.progress import ComparisonProgress, ComparisonState
 from kappa_crds.reasons import Reason
 from kappa_crds.reprocessing import ComparisonStatus, ReprocessingPhase, SinkComparison, read_positions
@@ -13,7 +14,6 @@ from kappa_operator.engine.actions import Action, CompareOutputs
 from kappa_operator.engine.plan import Plan, working
 from kappa_operator.errors import DriverRefused
 from kappa_operator.pipeline.objects import PipelineResource
-from kappa_operator.pipeline.revision import name_version
 from kappa_operator.reprocessing.cut import continue_drivers, reach_cut
 from kappa_operator.reprocessing.model import ReprocessingObserved, enter, record, report
 

@@ -15,6 +15,7 @@ from kappa_crds.resource import ResourceStatus
 from kappa_crds.topic import TOPIC_FINALIZER, DeletionPolicy
 from kappa_operator import backoff, intervals
 from kappa_operator.engine import actions as act
+from kappa_operator.engine.descriptions import describe_action
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.kinds import Step
 from kappa_operator.engine.plan import (
@@ -159,7 +160,7 @@ def _build_actions(
     if change.configs and find_failure(observed.failures, act.AlterConfigs) is None:
         actions += _record_managed(observed.resource)
         actions.append(act.AlterConfigs(cluster, observed.topic, change.configs))
-    changes = [act.describe_action(action) for action in actions if not isinstance(action, act.RecordStatus)]
+    changes = [describe_action(action) for action in actions if not isinstance(action, act.RecordStatus)]
     return (*actions, _build_change_event(observed.resource, "; ".join(changes), change)) if actions else ()
 
 

@@ -33,8 +33,8 @@ from kappa_pipelines.compare.table import (
     select_keys,
 )
 
-Say = Callable[[str], None]
-"""Is called with what the comparison does now."""
+NoteStep = Callable[[str], None]
+"""Notes the present step of a comparison, for people."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class Comparison:
     group: str
     most_examined: int = MOST_EXAMINED
 
-    def run(self, spark: SparkSession, say: Say = lambda step: None) -> ComparisonSummary:
+    def run(self, spark: SparkSession, note: NoteStep = lambda step: None) -> ComparisonSummary:
         """Return what was found; DriverError if the request is invalid, or records were deleted."""
         began = time.monotonic()
         self._check(spark)
@@ -54,9 +54,9 @@ class Comparison:
         session = open_session(spark, count_records(old) + count_records(new))
         reader = Reader(session, self.kafka, self.request.committed, self.group)
         if self.request.semantics is Semantics.TABLE:
-            found = self._compare_tables(Tables(reader, old, new), say)
+            found = self._compare_tables(Tables(reader, old, new), note)
         else:
-            found = self._compare_streams(Streams(reader, old, new, windows), say)
+            found = self._compare_streams(Streams(reader, old, new, windows), note)
         return found.replace(
             semantics=self.request.semantics,
             old_topic=self.request.old.topic,
@@ -71,12 +71,12 @@ class Comparison:
         for output in (self.request.old, self.request.new):
             bounds.check(output)
 
-    def _compare_tables(self, tables: Tables, say: Say) -> ComparisonSummary:
-        say("reading both topics")
+    def _compare_tables(self, tables: Tables, note: NoteStep) -> ComparisonSummary:
+        note("reading both topics")
         differing, counts = find_differing(hash_last_records(tables))
         try:
             keys, examined = select_keys(differing, counts.differing, self.most_examined)
-            say(f"examining {examined} of {counts.differing} differing keys")
+            note(f"examining {examined} of {counts.differing} differing keys")
             fold = self._fold_keys(tables, keys, examined)
         finally:
             differing.unpersist()
@@ -93,15 +93,15 @@ class Comparison:
             return fold_here(few, self.request.tolerance, self.request.samples)
         return self._fold(load_pairs(tables.reader.spark, few))
 
-    def _compare_streams(self, streams: Streams, say: Say) -> ComparisonSummary:
-        say("reading both topics")
+    def _compare_streams(self, streams: Streams, note: NoteStep) -> ComparisonSummary:
+        note("reading both topics")
         leaves = hash_leaves(streams).persist()
         try:
             every, differing = count_rows(leaves), leaves.where("differs")
             unequal = count_rows(differing)
             kept = select_leaves(differing, unequal.rows, self.most_examined)
             examined = count_rows(kept)
-            say(f"examining the leaves that differ: {examined.rows} of {every.rows} rows")
+            note(f"examining the leaves that differ: {examined.rows} of {every.rows} rows")
             tolerance = self.request.tolerance
             fold = self._fold(pair_rows(streams, kept, tolerance)) if examined.rows else Fold(0)
             windows = describe_windows(leaves, fold.windows) if streams.windows is not None else ()

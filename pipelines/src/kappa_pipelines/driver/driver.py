@@ -15,7 +15,7 @@ from kappa_crds.progress import DriverExit, DriverRole, DriverState, InputVector
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_pipelines.checkpoint.location import open_folder
-from kappa_pipelines.compare.compare import Comparison, Say
+from kappa_pipelines.compare.compare import Comparison, NoteStep
 from kappa_pipelines.compare.session import POOL, name_jobs
 from kappa_pipelines.compare.worker import ComparisonWorker
 from kappa_pipelines.driver.prepare import CompiledPlan, create_idle_folder, prepare, try_revision
@@ -198,7 +198,7 @@ class Driver:
             fence.files, self._revision, generation, store, name, note=note, check=fence.check
         )
 
-    def _compare(self, request: ComparisonRequest, say: Say) -> ComparisonSummary:
+    def _compare(self, request: ComparisonRequest, note: NoteStep) -> ComparisonSummary:
         """Compare beside the queries, in a scheduler pool of its own, so that they keep a part of the cores."""
         if self._spark is None:
             raise UnavailableError(Reason.DRIVER_STARTING, "the driver has not started its queries")
@@ -206,4 +206,4 @@ class Driver:
         comparison = Comparison(
             kafka=self._revision.kafka, request=request, group=self._revision.consumer_group
         )
-        return comparison.run(self._spark, say)
+        return comparison.run(self._spark, note)

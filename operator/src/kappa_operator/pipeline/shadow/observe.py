@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kappa_crds import API_VERSION
+from kappa_crds.permissions import name_version
 from kappa_crds.pipeline_status import RunRole
 from kappa_crds.reprocessing import WANTS_SHADOW
 from kappa_crds.topic import TopicSpec
@@ -16,7 +17,7 @@ from kappa_operator.errors import KappaError
 from kappa_operator.kafkacluster.connection import connect, resolve_cluster
 from kappa_operator.pipeline.driver import DriverPod
 from kappa_operator.pipeline.objects import SIDE_ANNOTATION, PipelineResource
-from kappa_operator.pipeline.revision import Dependencies, name_version
+from kappa_operator.pipeline.revision import Dependencies
 from kappa_operator.pipeline.shadow.model import BESIDE, SideObserved, VersionedTopic
 from kappa_operator.pipeline.shadow.topics import COPIED, copy_spec, copy_view
 from kappa_operator.pipeline.upgrade.change import next_checkpoint

@@ -4,12 +4,12 @@ import hashlib
 import re
 
 from kappa_crds import API_VERSION
+from kappa_crds.permissions import name_version
 from kappa_crds.topic import Cleanup, DeletionPolicy, Retention, TopicSpec
 from kappa_operator.engine.actions import ApplyObject, CreateObject, DeleteObject, Manifest
 from kappa_operator.engine.restricted import build_owner
 from kappa_operator.kafka.model import TopicView
 from kappa_operator.pipeline.objects import PipelineResource, build_labels
-from kappa_operator.pipeline.revision import name_version
 from kappa_operator.pipeline.shadow.model import VersionedTopic
 
 COPIED = frozenset(
