@@ -40,34 +40,26 @@ def main(
 
     `ends` are those of the partitions, by default the present ones.
     """
-    return guard(lambda: _compare(topics, servers, ends, build, show, committed=committed))
 
+    def compare() -> int:
+        kafka = KafkaConnection(bootstrap_servers=servers)
+        try:
+            bounds = TopicBounds(kafka, committed=committed)
+            old, new = (_cut(bounds.find_range(topic), end) for topic, end in zip(topics, ends, strict=True))
+            request = build(old, new)
+            spark = _start_spark()
+            with _show_progress(spark) as note:
+                found = Comparison(kafka=kafka, request=request, group=_GROUP).run(spark, note)
+        except KeyboardInterrupt:
+            say("stopped")
+            return UNUSABLE
+        except Exception as error:
+            failure = error if isinstance(error, DriverError) else explain(error)
+            return complain(failure.message)
+        show(found)
+        return 0 if found.is_equal else FAILED
 
-def _compare(
-    topics: tuple[str, str],
-    servers: tuple[str, ...],
-    ends: tuple[Mapping[int, int] | None, Mapping[int, int] | None],
-    build: Build,
-    show: Callable[[ComparisonSummary], None],
-    *,
-    committed: bool,
-) -> int:
-    kafka = KafkaConnection(bootstrap_servers=servers)
-    try:
-        bounds = TopicBounds(kafka, committed=committed)
-        old, new = (_cut(bounds.find_range(topic), end) for topic, end in zip(topics, ends, strict=True))
-        request = build(old, new)
-        spark = _start_spark()
-        with _show_progress(spark) as note:
-            found = Comparison(kafka=kafka, request=request, group=_GROUP).run(spark, note)
-    except KeyboardInterrupt:
-        say("stopped")
-        return UNUSABLE
-    except Exception as error:
-        failure = error if isinstance(error, DriverError) else explain(error)
-        return complain(failure.message)
-    show(found)
-    return 0 if found.is_equal else FAILED
+    return guard(compare)
 
 
 def _cut(present: OutputRange, end: Mapping[int, int] | None) -> OutputRange:
