@@ -163,6 +163,15 @@ def test_executors_are_limited_by_their_sum_and_a_small_pipeline_may_fit_after_a
     assert excess is not None and (excess.limit, excess.most, excess.found) == ("executors", 10, 11)
 
 
+def test_a_pipeline_in_mode_shadow_counts_twice_as_two_versions_of_it_may_run() -> None:
+    cache = ResourceCache(KIND_TABLE, Settings(limit_executors=10).get_limit)
+    body = pipeline("b", 2, 3)
+    body["spec"]["upgrade"] = {"mode": "Shadow"}
+    for each in (pipeline("a", 1, 5), body, pipeline("c", 3, 5)):
+        cache.put(each)
+    assert find_excess(cache, *"abc") == ["b"]
+
+
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 7), st.booleans()), max_size=25))
 def test_after_each_change_the_sum_is_that_of_the_present_pipelines(
     changes: list[tuple[str, int, bool]],
