@@ -8,6 +8,7 @@ that the wrong password or an unknown authority is refused.
 
 import contextlib
 import hashlib
+import secrets
 import shutil
 import socket
 import subprocess
@@ -24,6 +25,8 @@ from lab.progress import step
 from lab.shell import run, wait_until
 
 _SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+_PORTS = range(12_000, 30_000)
+"""Below the ports that Linux gives to outgoing connections: one of those could take a port before its server starts."""
 _CLUSTER_ID = "a2FwcGEta2Fma2EtdGVzdA"
 
 
@@ -45,14 +48,14 @@ def _archive() -> Path:
 
 def free_ports(count: int) -> list[int]:
     """Free ports; all are held open until the last is known, so they differ."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    found: list[int] = []
+    with contextlib.ExitStack() as held:
+        while len(found) < count:
+            port = secrets.choice(_PORTS)
+            with contextlib.suppress(OSError):
+                held.enter_context(socket.socket()).bind(("", port))
+                found.append(port)
+    return found
 
 
 def _keep(made: Path, target: Path) -> None:
