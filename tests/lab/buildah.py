@@ -139,6 +139,11 @@ def find_instruction(log: Path) -> str:
     return steps[-1].removeprefix("STEP ").replace("/", " of ", 1) if steps else "starting"
 
 
+def remove_unused_layers() -> None:
+    """Remove the layers that no image has; the next build makes some of them again."""
+    run(_buildah("rmi", "--prune"))
+
+
 def remove_others(image: str) -> None:
     """Forget the earlier builds of an image; layers that the current one shares stay."""
     repository = image.rpartition(":")[0]

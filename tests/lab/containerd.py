@@ -91,9 +91,17 @@ def name_image(reference: str, other: str) -> None:
 
 
 def remove_images(references: Sequence[str]) -> None:
-    """Forget names of images; their layers go with the last name."""
+    """Remove names of images, and every image that has no name then.
+
+    CRI gives each image its id as a further name, which keeps the layers until it is removed as well.
+    """
     if references:
         run(_ctr("images", "remove", *references))
+    digests = image_digests()
+    named = {digest for name, digest in digests.items() if not name.startswith("sha256:")}
+    unnamed = [name for name, digest in digests.items() if digest not in named]
+    if unnamed:
+        run(_ctr("images", "remove", *unnamed))
 
 
 def remove_containers() -> None:

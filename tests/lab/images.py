@@ -88,6 +88,8 @@ ON_DEMAND = (
     Image("mariadb", "kappa/mariadb:10.11", "tests/lab/mariadb/Dockerfile", ("tests/lab/mariadb",)),
 )
 """Images that only some tests and a demo need. They are built when they are named."""
+_LITTLE_SPACE = 20 * 2**30
+"""Free bytes of the disk below which layers of earlier builds are removed. Each build leaves up to 2 GB of them."""
 _SKIPPED = {"__pycache__", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", "build", "dist"}
 
 
@@ -184,6 +186,8 @@ def _ensure_one(image: Image, imported: Mapping[str, str]) -> None:
     with step(f"image {image.reference}", done="built"):
         built = wanted.replace("docker.io/", "localhost/")
         if not buildah.has_image(built):
+            if shutil.disk_usage(CACHE).free < _LITTLE_SPACE:
+                buildah.remove_unused_layers()
             _build(image, built)
             buildah.remove_others(built)
     with step(f"image {image.reference}", done="imported"):
