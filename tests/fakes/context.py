@@ -85,6 +85,7 @@ class FakeDrivers(HttpDrivers):
     unsaved: DriverExit | None = None
     slow: bool = False
     differing: int = 0
+    compared: list[ComparisonRequest] = field(default_factory=list)
     cannot_hold: bool = False
     outputs_at: dict[str, TopicOffsets] = field(default_factory=dict)
 
@@ -135,6 +136,7 @@ class FakeDrivers(HttpDrivers):
         progress = self._find(address)
         if request.name in {each.name for each in progress.comparisons}:
             return
+        self.compared.append(request)
         summary = ComparisonSummary(
             old_topic=request.old.topic, new_topic=request.new.topic, equal=7, changed=self.differing
         )

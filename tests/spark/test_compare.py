@@ -290,6 +290,30 @@ def test_deleted_records_are_reported_with_their_offsets(lab: Lab) -> None:
     assert caught.value.reason is Reason.OFFSETS_LOST
     found = lab.compare(old.replace(start={0: 4}), new)
     assert _counts(found) == {"old_rows": 6, "new_rows": 10, "equal": 6, "only_new": 4}
+    for semantics in Semantics:
+        found = lab.compare(old, new, available=True, semantics=semantics)
+        assert _counts(found) == {"old_rows": 6, "new_rows": 10, "equal": 6, "undecided": 4}
+        assert (found.old_start, found.new_start, found.since) == ({"0": 4}, {}, None)
+        assert not found.samples
+
+
+def test_a_stream_without_its_oldest_records_is_compared_from_the_first_whole_window(lab: Lab) -> None:
+    def row(minute: int, **more: Any) -> tuple[str, Any]:
+        return f"k{minute}", {"ts": f"2026-01-01T00:{minute:02d}:00Z", **more}
+
+    order = [4, 0, 9, 3, 12, 10, 19, 15, 24, 21, 30, 27, 41, 35, 50]
+    old = lab.write([row(minute) for minute in order], partitions=1)
+    new_rows = [row(minute, **({"changed": True} if minute == 35 else {})) for minute in order]
+    new = lab.write(new_rows, partitions=3)
+    first = TopicPartition(
+        old.topic, 0, 5
+    )  # the row of minute 10 is the first one left, and 6 minutes are the largest disorder
+    lab.topics.admin.delete_records([first])[first].result(30)
+    windows = StreamWindows(column="ts", size="10m")
+    found = lab.compare(old, new, available=True, semantics=Semantics.STREAM, windows=windows)
+    assert found.since is not None
+    assert (found.since.minute, found.old_start) == (20, {"0": 5})
+    assert _counts(found) == {"old_rows": 7, "new_rows": 7, "equal": 6, "changed": 1}
 
 
 def test_values_of_megabytes_are_compared_in_tasks(lab: Lab) -> None:

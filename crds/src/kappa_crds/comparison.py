@@ -89,6 +89,9 @@ class ComparisonRequest(Model):
     """Present version of the output."""
     new: OutputRange
     """New version of the output."""
+    available: bool = False
+    """Whether deleted records at the start of a range are left out, so that only what both versions still have
+    is compared. Without it the comparison fails where records were deleted."""
     committed: bool = True
     """Whether only committed records count."""
     windows: StreamWindows | None = None
@@ -198,6 +201,12 @@ class ComparisonSummary(Status):
     """Columns that differ, the most frequent first."""
     windows: tuple[WindowDifference, ...] = ()
     """Windows of a stream that differ, those with most differences first."""
+    old_start: dict[str, int] = Field(default_factory=dict)
+    """First offset that was compared in each partition of the present version whose earlier records were deleted."""
+    new_start: dict[str, int] = Field(default_factory=dict)
+    """The same of the new version."""
+    since: datetime | None = None
+    """Start of the first window of event time that was compared, where earlier ones lack deleted records."""
     seconds: float = 0.0
     """How long it took, in seconds."""
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kappa_crds.comparison import Tolerance
+from kappa_crds.comparison import StreamWindows, Tolerance
 from kappa_crds.model import Duration, Model, PositiveDuration
 
 
@@ -32,6 +32,9 @@ class Comparison(Model):
 
     tolerance: Tolerance = Tolerance()
     """Which differences are accepted, or expected."""
+    windows: StreamWindows | None = None
+    """Windows of event time in which streams are compared: differences are shown by window, and where retention
+    has deleted the oldest records, the comparison starts at the first window that both versions still have."""
     max_unexpected: Annotated[int, Field(ge=0)] = 0
     """Rows that may differ beyond that; with more, the cutover waits for a person."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from kappa_crds.comparison import ComparisonRequest, OutputRange, Semantics
+from kappa_crds.comparison import ComparisonRequest, ComparisonSummary, OutputRange, Semantics, StreamWindows
 from kappa_crds.permissions import name_version
 from kappa_crds.progress import ComparisonProgress, ComparisonState
 from kappa_crds.reasons import Reason
@@ -18,6 +18,8 @@ from kappa_operator.reprocessing.cut import continue_drivers, reach_cut
 from kappa_operator.reprocessing.model import ReprocessingObserved, enter, record, report
 
 Phase = ReprocessingPhase
+_MOST_STARTS = 3
+"""Partitions that a message names."""
 
 
 def compare(observed: ReprocessingObserved, now: datetime) -> Plan | None:
@@ -94,6 +96,8 @@ def build_requests(
                 semantics=_find_semantics(sink),
                 old=_build_range(topic, old[topic]),
                 new=_build_range(changed, new[changed]),
+                available=True,
+                windows=_find_windows(sink, observed.resource.spec.comparison.windows),
                 tolerance=observed.resource.spec.comparison.tolerance,
             ),
         )
@@ -103,6 +107,11 @@ def _find_semantics(sink: Sink) -> Semantics:
     """Return what the records of a sink mean: rows that are replaced or deleted by others make a table."""
     is_table = sink.mode is not OutputMode.APPEND or sink.target.tombstones is not None
     return Semantics.TABLE if is_table else Semantics.STREAM
+
+
+def _find_windows(sink: Sink, windows: StreamWindows | None) -> StreamWindows | None:
+    """Return the windows to compare a sink in: a table has none."""
+    return None if _find_semantics(sink) is Semantics.TABLE else windows
 
 
 def _build_range(topic: str, ends: dict[int, int]) -> OutputRange:
@@ -153,4 +162,19 @@ def _describe(each: SinkComparison) -> str:
         "equal": summary.equal, "changed": summary.changed, "only old": summary.only_old, "only new": summary.only_new,
         "expected": summary.expected, "undecided": summary.undecided,
     }  # fmt: skip
-    return ", ".join(f"{count} {name}" for name, count in parts.items() if count or name == "equal")
+    counts = ", ".join(f"{count} {name}" for name, count in parts.items() if count or name == "equal")
+    return f"{counts}{_describe_start(summary)}"
+
+
+def _describe_start(summary: ComparisonSummary) -> str:
+    """Return from where it was compared, where retention has deleted records before."""
+    deleted = [
+        f"{topic}/{part} from offset {offset}"
+        for topic, starts in ((summary.old_topic, summary.old_start), (summary.new_topic, summary.new_start))
+        for part, offset in sorted(starts.items(), key=lambda each: int(each[0]))
+    ]
+    if not deleted:
+        return ""
+    more = f" and {len(deleted) - _MOST_STARTS} more" if len(deleted) > _MOST_STARTS else ""
+    since = "" if summary.since is None else f", windows from {summary.since:%Y-%m-%dT%H:%M:%SZ}"
+    return f" (earlier records were deleted; compared: {', '.join(deleted[:_MOST_STARTS])}{more}{since})"

@@ -37,6 +37,15 @@ class TopicBounds:
         if problem is not None:
             raise problem
 
+    def clip(self, wanted: OutputRange) -> OutputRange:
+        """Return a range without the records at its start that were deleted; SpecError if it ends after the log."""
+        present = self.find_range(wanted.topic)
+        clipped = clip_range(wanted, present)
+        problem = find_problem(clipped, present)
+        if problem is not None:
+            raise problem
+        return clipped
+
     def _list_partitions(self, topic: str) -> list[int]:
         try:
             found = self._admin.list_topics(topic, timeout=_TIMEOUT_SECONDS).topics[topic]
@@ -93,6 +102,24 @@ def find_problem(wanted: OutputRange, present: OutputRange) -> SpecError | LostD
                 f"{where}, partition {part}: the range ends at offset {end}, but the log ends at {present.end[part]}",
             )
     return None
+
+
+def clip_range(wanted: OutputRange, present: OutputRange) -> OutputRange:
+    """Return what is left of a range, which may be nothing. Pure."""
+    start = {
+        part: max(first, min(wanted.end.get(part, first), present.start.get(part, first)))
+        for part, first in wanted.start.items()
+    }
+    return wanted.replace(start=start)
+
+
+def find_deleted(wanted: OutputRange, clipped: OutputRange) -> dict[str, int]:
+    """Return the first offset that is left in each partition whose start was deleted. Pure."""
+    return {
+        str(part): clipped.start[part]
+        for part, first in sorted(wanted.start.items())
+        if clipped.start[part] > first
+    }
 
 
 def count_records(output: OutputRange) -> int:

@@ -3,15 +3,17 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
-from kappa_crds.comparison import ComparisonRequest, ComparisonSummary, DifferenceKind, Semantics
+from kappa_crds.comparison import ComparisonRequest, ComparisonSummary, DifferenceKind, OutputRange, Semantics
 from kappa_crds.revision import KafkaConnection
-from kappa_pipelines.compare.bounds import TopicBounds, count_records
+from kappa_pipelines.compare.bounds import TopicBounds, count_records, find_deleted
 from kappa_pipelines.compare.expected import check_condition, mark_expected
 from kappa_pipelines.compare.fold import TOLERATED, UNDECIDED, Fold
+from kappa_pipelines.compare.heads import doubt_missing, find_first_window
 from kappa_pipelines.compare.pairs import fold_here, fold_pairs, load_pairs
 from kappa_pipelines.compare.records import Reader
 from kappa_pipelines.compare.session import open_session
@@ -49,27 +51,47 @@ class Comparison:
     def run(self, spark: SparkSession, note: NoteStep = lambda step: None) -> ComparisonSummary:
         """Return what was found; DriverError if the request is invalid, or records were deleted."""
         began = time.monotonic()
-        self._check(spark)
-        old, new, windows = self.request.old, self.request.new, self.request.windows
+        if self.request.tolerance.expected is not None:
+            check_condition(spark, self.request.tolerance.expected)
+        old, new = self._find_range(self.request.old), self._find_range(self.request.new)
         session = open_session(spark, count_records(old) + count_records(new))
         reader = Reader(session, self.kafka, self.request.committed, self.group)
         if self.request.semantics is Semantics.TABLE:
-            found = self._compare_tables(Tables(reader, old, new), note)
+            found, since = self._compare_tables(Tables(reader, old, new), note), None
         else:
-            found = self._compare_streams(Streams(reader, old, new, windows), note)
-        return found.replace(
+            since = self._find_first_window(reader, old, new, note)
+            found = self._compare_streams(Streams(reader, old, new, self.request.windows, since), note)
+        found = found.replace(
             semantics=self.request.semantics,
             old_topic=self.request.old.topic,
             new_topic=self.request.new.topic,
+            old_start=find_deleted(self.request.old, old),
+            new_start=find_deleted(self.request.new, new),
+            since=None if since is None else datetime.fromtimestamp(since, UTC),
             seconds=round(time.monotonic() - began, 1),
         )
+        return doubt_missing(found) if since is None else found
 
-    def _check(self, spark: SparkSession) -> None:
-        if self.request.tolerance.expected is not None:
-            check_condition(spark, self.request.tolerance.expected)
+    def _find_range(self, output: OutputRange) -> OutputRange:
+        """Return the range to read; LostDataError where records of it were deleted that the request does not leave out."""
         bounds = TopicBounds(self.kafka, committed=self.request.committed)
-        for output in (self.request.old, self.request.new):
-            bounds.check(output)
+        if self.request.available:
+            return bounds.clip(output)
+        bounds.check(output)
+        return output
+
+    def _find_first_window(
+        self, reader: Reader, old: OutputRange, new: OutputRange, note: NoteStep
+    ) -> int | None:
+        """Return the start of the first window that both versions have completely; None where nothing was deleted, or it is not known."""
+        sides = ((old, find_deleted(self.request.old, old)), (new, find_deleted(self.request.new, new)))
+        windows = self.request.windows
+        if windows is None or not any(deleted for _, deleted in sides):
+            return None
+        note("finding the first window that both versions have")
+        found = [find_first_window(reader, output, deleted, windows) for output, deleted in sides if deleted]
+        known = [each for each in found if each is not None]
+        return max(known) if len(known) == len(found) else None
 
     def _compare_tables(self, tables: Tables, note: NoteStep) -> ComparisonSummary:
         note("reading both topics")

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from kappa_crds.comparison import OutputRange, StreamWindows, Tolerance, WindowDifference
-from kappa_crds.quantities import parse_duration
+from kappa_pipelines.compare.heads import count_seconds, read_time
 from kappa_pipelines.compare.records import NEW, OLD, Reader, pack_position, write_position
 from kappa_pipelines.compare.values import Rule, write_canonical
 
@@ -27,12 +27,16 @@ _LEAF = ("window", "bucket")
 
 @dataclass(frozen=True)
 class Streams:
-    """Both sides of a stream, the reader of their records, and the windows to localize differences in."""
+    """Both sides of a stream, the reader of their records, and the windows to localize differences in.
+
+    Rows with a time before `since`, in seconds since 1970, are left out.
+    """
 
     reader: Reader
     old: OutputRange
     new: OutputRange
     windows: StreamWindows | None
+    since: int | None = None
 
 
 @dataclass(frozen=True)
@@ -121,17 +125,20 @@ def _read(streams: Streams) -> DataFrame:
         )
         for side, output in sides
     )
-    return old.unionAll(new)
+    rows = old.unionAll(new)
+    return (
+        rows
+        if streams.since is None
+        else rows.where(f.coalesce(f.col("window") >= streams.since, f.lit(True)))
+    )
 
 
 def _find_window(windows: StreamWindows | None) -> Column:
     """Return the start of a row's window in seconds since 1970; NULL for a row without event time."""
     if windows is None:
         return f.lit(None).cast("bigint")
-    seconds = max(1, int(parse_duration(windows.size)))
-    text = f.get_json_object(f.col("value").cast("string"), f"$.{windows.column}")
-    time = f.unix_seconds(f.try_to_timestamp(text))
-    return time - f.pmod(time, f.lit(seconds))
+    time = read_time(windows)
+    return time - f.pmod(time, f.lit(count_seconds(windows)))
 
 
 def _cancel(rows: DataFrame, content: tuple[str, ...]) -> DataFrame:
