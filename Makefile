@@ -143,7 +143,7 @@ MDFORMAT := $(RUN) mdformat --wrap 100 --number --compact-tables
 lint: setup ## Check style, types, module boundaries and prose
 	@$(RUN) ruff check
 	@$(RUN) ruff format --check
-	@$(RUN) mypy crds/src operator/src pipelines/src pipelines/archive_classes.py pipelines/prune_jars.py connect monitoring/src tests
+	@$(RUN) mypy crds/src operator/src pipelines/src pipelines/archive_classes.py pipelines/prune_jars.py connect monitoring/src client/src tests
 	@$(RUN) lint-imports
 	@$(MDFORMAT) --check $(DOCS)
 	@PYTHONPATH=tests $(RUN) python -m prose

@@ -5,14 +5,17 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import groupby
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from e2e.place import START_SECONDS, Place
+from kappa_client import OutputReader, ReaderError
 from kappa_crds.pipeline_status import RunRole, UpgradePhase
 from kappa_crds.reprocessing import Cut, ReprocessingPhase, ReprocessingStatus, TopicPosition
 from lab import kafka
+from lab.resolve import build_resolver
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.chaos]
 WRONG, RIGHT = 2, 3
@@ -78,6 +81,38 @@ def read(topic: str, starts: dict[str, int], ends: dict[str, int] | None = None)
     return found
 
 
+class PollingReader:
+    """Polls an output all the time, as an application does with the client, and notes number, price and topic of each record."""
+
+    def __init__(self, place: Place) -> None:
+        self.found: list[tuple[int, int, str]] = []
+        self.errors: list[Exception] = []
+        self._ending = threading.Event()
+        resolve = build_resolver(place.name, "counts", "prices")
+        self._reader = OutputReader({"bootstrap.servers": kafka.host_bootstrap(), "log_level": 0}, resolve)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            try:
+                message = self._reader.poll(0.5)
+            except (ReaderError, KafkaException) as error:
+                self.errors.append(error)
+                self._ending.wait(0.5)
+                continue
+            if message is not None:
+                row = json.loads(message.value() or b"")
+                self.found.append((row["seq"], row["price"], message.topic() or ""))
+
+    def end(self) -> list[tuple[int, int, str]]:
+        """Stop, and return what was read."""
+        self._ending.set()
+        self._thread.join(60)
+        self._reader.close()
+        return self.found
+
+
 def find_reprocessing(place: Place) -> ReprocessingStatus:
     (body,) = place.find("reprocessings")
     status = place.get("Reprocessing", body["metadata"]["name"]).status
@@ -114,6 +149,7 @@ def follow(cut: Cut) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
 def test_a_bug_is_fixed_by_a_reprocessing_and_a_rollback_takes_it_back(place: Place) -> None:
     with writing(f"{place.name}-events") as written:
         place.await_ready("pipeline/counts", START_SECONDS)
+        reader = PollingReader(place)
         time.sleep(5)
         place.patch(
             "kpp/counts",
@@ -155,8 +191,24 @@ def test_a_bug_is_fixed_by_a_reprocessing_and_a_rollback_takes_it_back(place: Pl
             "the topic is gone",
             60,
         )
+        seen = reader.end()
+    check_reader(place, seen, reader.errors)
     everything = read(f"{place.name}-prices", {})
     assert sorted(seq for seq, _ in everything) == sorted({seq for seq, _ in everything}), "none is repeated"
+
+
+def check_reader(place: Place, seen: list[tuple[int, int, str]], errors: list[Exception]) -> None:
+    """Fail where a reader that polled all the time had an error, lost or repeated a record, or has one of a version that was not active."""
+    assert errors == []
+    base = f"{place.name}-prices"
+    versions = [topic for topic, _ in groupby(topic for _, _, topic in seen)]
+    assert versions == [base, f"{base}.r1", base], "it moved there and back, once each"
+    assert all(price == seq * (WRONG if topic == base else RIGHT) for seq, price, topic in seen)
+    for key in range(12):  # the end of each partition was read at another time
+        seqs = sorted(seq for seq, _, _ in seen if seq % 12 == key)
+        assert seqs == [key + 12 * number for number in range(len(seqs))], (
+            "none is lost, and none is repeated"
+        )
 
 
 def check_exact(before: list[tuple[int, int]], after: list[tuple[int, int]], written: int) -> None:

@@ -9,7 +9,10 @@ from datetime import datetime
 
 from kappa_crds.permissions import name_version
 from kappa_crds.pipeline_status import PipelineStatus
-from kappa_crds.reprocessing import Cut, ReprocessingStatus, TopicPosition
+from kappa_crds.reprocessing import Cut, ReprocessingPhase, ReprocessingStatus, TopicPosition
+
+_MOVING = (ReprocessingPhase.CUTTING_OVER, ReprocessingPhase.ROLLING_BACK)
+"""Phases in which a recorded cut is not made yet."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +32,15 @@ class Move:
 
 @dataclass(frozen=True)
 class Alias:
-    """The present topic of an output in Kafka, and the moves of its readers, the oldest first."""
+    """The present topic of an output in Kafka, and the moves of its readers, the oldest first.
+
+    `pending` is a move whose cut is recorded and that is not made yet: nothing after its cut may be read before it is made, or withdrawn.
+    """
 
     name: str
     topic: str
     moves: tuple[Move, ...] = ()
+    pending: Move | None = None
 
 
 def resolve_alias(
@@ -47,14 +54,17 @@ def resolve_alias(
     if found is None:
         return None
     base = found.topic.removesuffix(name_version(status.active.outputs))
+    statuses = dict(reprocessings)
     moves = (
         _build_move(reprocessing, cut, base)
-        for reprocessing, each in reprocessings
+        for reprocessing, each in statuses.items()
         for cut in (each.cut, each.rollback_cut)
         if cut is not None
     )
     known = sorted((move for move in moves if move is not None), key=lambda move: move.at)
-    return Alias(name, found.topic, _keep_done(known, found.topic))
+    done = _keep_done(known, found.topic)
+    pending = [move for move in known[len(done) :] if statuses[move.reprocessing].phase in _MOVING]
+    return Alias(name, found.topic, done, pending[-1] if pending else None)
 
 
 def _keep_done(moves: list[Move], topic: str) -> tuple[Move, ...]:

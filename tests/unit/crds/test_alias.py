@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from kappa_crds.alias import Alias, resolve_alias
 from kappa_crds.pipeline_status import OutputTopic, PipelineStatus, Run, RunRole
-from kappa_crds.reprocessing import Cut, ReprocessingStatus, TopicPosition
+from kappa_crds.reprocessing import Cut, ReprocessingPhase, ReprocessingStatus, TopicPosition
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -62,6 +62,23 @@ def test_after_a_rollback_readers_moved_there_and_back() -> None:
 def test_a_cut_that_is_recorded_before_the_roles_are_exchanged_moves_nobody_yet() -> None:
     recorded = ReprocessingStatus(cut=cut(1, (at("out", 1),), (at("out.r1", 5),)))
     assert resolve("out", 0, a=recorded) == Alias("out", "out")
+    pending = resolve("out", 0, a=recorded.replace(phase=ReprocessingPhase.CUTTING_OVER)).pending
+    assert pending is not None
+    assert (pending.old, pending.until, pending.new) == ("out", {0: 1}, "out.r1")
+    made = resolve("out.r1", 1, a=recorded.replace(phase=ReprocessingPhase.CUTTING_OVER))
+    assert (len(made.moves), made.pending) == (1, None)
+
+
+def test_a_rollback_that_is_recorded_is_pending_until_the_roles_are_exchanged() -> None:
+    rolling = ReprocessingStatus(
+        phase=ReprocessingPhase.ROLLING_BACK,
+        cut=cut(1, (at("out", 1),), (at("out.r1", 5),)),
+        rollback_cut=cut(2, (at("out.r1", 9),), (at("out", 4),)),
+    )
+    found = resolve("out.r1", 1, a=rolling)
+    assert [move.new for move in found.moves] == ["out.r1"]
+    assert found.pending is not None
+    assert (found.pending.new, found.pending.until) == ("out", {0: 9})
 
 
 def test_readers_of_a_version_that_could_not_be_held_have_no_exact_end() -> None:

@@ -34,7 +34,7 @@ def resolve(
     """
     where = choose_namespace(namespace, context)
     alias = call(context, lambda api: read_alias(api, where, topic))
-    print_result(output, lambda: build_view(alias), lambda: _build_data(alias), lambda: (alias.topic,))
+    print_result(output, lambda: build_view(alias), lambda: build_data(alias), lambda: (alias.topic,))
 
 
 async def read_alias(api: ApiCluster, namespace: str, topic: str) -> Alias:
@@ -44,6 +44,7 @@ async def read_alias(api: ApiCluster, namespace: str, topic: str) -> Alias:
     if len(writers) != 1:
         raise CommandError(_explain(topic, namespace, [body["metadata"]["name"] for body in writers]))
     writer = find_kind("Pipeline").parse(writers[0])
+    # After the Pipelines: a move of one that was read is then known too.
     bodies = await api.list_objects(API_VERSION, "Reprocessing", namespace)
     own = [body for body in bodies if body["spec"].get("pipelineRef") == writer.metadata.name]
     found = [(body["metadata"]["name"], find_kind("Reprocessing").parse(body).status) for body in own]
@@ -88,8 +89,11 @@ def _render(offset: int | None) -> str:
     return "-" if offset is None else str(offset)
 
 
-def _build_data(alias: Alias) -> dict[str, Any]:
-    return {"name": alias.name, "topic": alias.topic, "moves": [_build_move(move) for move in alias.moves]}
+def build_data(alias: Alias) -> dict[str, Any]:
+    """Return the alias as JSON-compatible values, which `kappa_client` reads."""
+    pending = {} if alias.pending is None else {"pending": _build_move(alias.pending)}
+    moves = [_build_move(move) for move in alias.moves]
+    return {"name": alias.name, "topic": alias.topic, "moves": moves, **pending}
 
 
 def _build_move(move: Move) -> dict[str, Any]:
