@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kappa_crds.progress import DriverExit, DriverRole, DriverState, Progress
+from kappa_crds.replay import ReplayProfile
 from kappa_crds.revision import Revision
 from kappa_pipelines.driver.driver import Driver
 from kappa_pipelines.driver.session import use_own_python
@@ -54,8 +55,8 @@ def wait_for(what: str, condition: Callable[[], T | None], seconds: float = DEAD
 class DriverThread:
     """A driver that runs in this process, on the shared session."""
 
-    def __init__(self, revision: Revision, generation: int, *, standby: bool, role: DriverRole) -> None:
-        self.driver = Driver(revision, Environment(generation=generation, standby=standby, role=role))
+    def __init__(self, revision: Revision, environment: Environment) -> None:
+        self.driver = Driver(revision, environment)
         self.ended: DriverExit | DriverError | BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -151,8 +152,10 @@ def run(spark: SparkSession) -> Iterator[Callable[..., DriverThread]]:
         *,
         standby: bool = False,
         role: DriverRole = DriverRole.ACTIVE,
+        replay: ReplayProfile | None = None,
     ) -> DriverThread:
-        started.append(DriverThread(revision, generation, standby=standby, role=role))
+        environment = Environment(generation, standby=standby, role=role, replay=replay)
+        started.append(DriverThread(revision, environment))
         return started[-1]
 
     yield start

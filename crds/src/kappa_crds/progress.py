@@ -236,7 +236,10 @@ class Hold(Report):
 
 
 class Progress(Report):
-    """All that a driver reports, by its own clock. A standby driver has a `verdict`, and no queries yet."""
+    """All that a driver reports, by its own clock. A standby driver has a `verdict`, and no queries yet.
+
+    `replaying` is whether a query reads the log in slices of a replay; its outputs are behind until that has ended.
+    """
 
     namespace: str
     pipeline: str
@@ -257,6 +260,7 @@ class Progress(Report):
     recovery: Recovery | None = None
     role: DriverRole = DriverRole.ACTIVE
     hold: Hold | None = None
+    replaying: bool = False
 
     @property
     def lag(self) -> int:

@@ -46,6 +46,17 @@ class OutputsPolicy(StrEnum):
     DELETE = "Delete"
 
 
+class Replay(Model):
+    """How fast the new version reads the log until it is near its end."""
+
+    max_records: Annotated[int | None, Field(ge=1)] = None
+    """Maximum number of records in a batch, over all sources. Default: 4,000,000. The trigger of the Pipeline
+    does not count meanwhile."""
+    max_bytes_per_second: Annotated[int | None, Field(ge=1024, le=1_000_000_000_000)] = None
+    """Bytes per second that each broker sends to it at most: a quota in Kafka, for which the operator needs
+    DescribeConfigs and AlterConfigs on the cluster. Default: as fast as its CPU allows."""
+
+
 class ReprocessingPolicy(Model):
     """How a reprocessing proceeds."""
 
@@ -53,6 +64,8 @@ class ReprocessingPolicy(Model):
     """Which steps wait for a person."""
     comparison: Comparison = Comparison()
     """How the outputs are compared."""
+    replay: Replay = Replay()
+    """How fast the log is read again."""
     soak: Duration = "1h"
     """How long the old version keeps running after the cutover, ready to take over again."""
     outputs: OutputsPolicy = OutputsPolicy.KEEP

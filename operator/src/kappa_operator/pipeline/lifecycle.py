@@ -17,6 +17,7 @@ from kappa_crds.pipeline_status import (
 from kappa_crds.progress import DriverExit, DriverRole, DriverState
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
+from kappa_crds.replay import ReplayProfile
 from kappa_crds.revision import Revision
 from kappa_operator.certificates.issue import needs_renewal
 from kappa_operator.engine.actions import (
@@ -101,6 +102,7 @@ def create_driver(
     *,
     standby: bool,
     role: DriverRole = DriverRole.ACTIVE,
+    replay: ReplayProfile | None = None,
 ) -> tuple[Action, ...]:
     """Return what creates a driver, and what it needs, in order; doing so twice creates one.
 
@@ -118,7 +120,7 @@ def create_driver(
     images = observed.images
     driver = build_driver(
         resource, revision, mounts, generation, policy,
-        standby=standby, role=role, allow_python=images.allow_python, options=images.pods,
+        standby=standby, role=role, replay=replay, allow_python=images.allow_python, options=images.pods,
     )  # fmt: skip
     return (
         *(ApplyObject(manifest) for manifest in build_support(resource, executors)),

@@ -13,6 +13,7 @@ from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.pipeline_status import PipelineStatus
 from kappa_crds.progress import DriverRole
 from kappa_crds.quantities import parse_duration, parse_size
+from kappa_crds.replay import REPLAY_VARIABLE, ReplayProfile
 from kappa_crds.resource import Resource
 from kappa_crds.revision import (
     BLOCK_MANAGER_PORT,
@@ -304,6 +305,7 @@ def build_driver(
     *,
     standby: bool = False,
     role: DriverRole = DriverRole.ACTIVE,
+    replay: ReplayProfile | None = None,
     allow_python: bool = True,
     options: PodOptions = DEFAULT_PODS,
 ) -> Manifest:
@@ -344,13 +346,23 @@ def build_driver(
             "securityContext": options.security,
             "containers": [
                 _build_driver_container(
-                    revision, mounts, _build_environment(generation, standby, role, allow_python), pull_policy
+                    revision,
+                    mounts,
+                    [
+                        *_build_environment(generation, standby, role, allow_python),
+                        *_build_replay_environment(replay),
+                    ],
+                    pull_policy,
                 )
             ],
             "volumes": volumes,
         },
     }
     return apply_template(pod, revision.driver_template)
+
+
+def _build_replay_environment(replay: ReplayProfile | None) -> list[Manifest]:
+    return [] if replay is None else [{"name": REPLAY_VARIABLE, "value": replay.model_dump_json()}]
 
 
 def _build_environment(

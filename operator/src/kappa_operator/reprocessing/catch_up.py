@@ -65,7 +65,7 @@ def _list_etas(eta: Eta | None, now: datetime) -> dict[Partition, int]:
 
 def is_near(progress: Progress | None, active_lag: int) -> bool:
     """Return whether the new version is at most one batch behind the active one, by what both reported last."""
-    if progress is None or not progress.queries:
+    if progress is None or not progress.queries or progress.replaying:
         return False
     if not all(source.latest_offsets for query in progress.queries for source in query.sources):
         return False

@@ -1,8 +1,9 @@
 """The Reprocessing of a change, as its Pipeline creates it."""
 
 from kappa_crds import API_VERSION
+from kappa_crds.replay import REPLAY_RECORDS, ReplayProfile
 from kappa_crds.reprocessing import ReprocessingSpec, ReprocessingStatus
-from kappa_crds.resource import Resource
+from kappa_crds.resource import Metadata, Resource
 from kappa_operator.engine.actions import Manifest
 from kappa_operator.engine.restricted import build_owner
 from kappa_operator.pipeline.objects import PipelineResource, build_labels
@@ -32,6 +33,23 @@ def build_reprocessing(resource: PipelineResource, intent: str) -> Manifest:
         },
         "spec": spec.to_manifest(),
     }
+
+
+def name_replay_client(metadata: Metadata, pipeline: str) -> str:
+    """Return the client.id of the consumers of a replay that has a quota in Kafka."""
+    return f"kappa-replay.{metadata.namespace}.{pipeline}"
+
+
+def build_profile(reprocessing: ReprocessingResource | None) -> ReplayProfile:
+    """Return how the driver of the new version reads the log until it is near its end."""
+    if reprocessing is None:
+        return ReplayProfile()
+    spec = reprocessing.spec
+    client = name_replay_client(reprocessing.metadata, spec.pipeline_ref)
+    return ReplayProfile(
+        max_records=spec.replay.max_records or REPLAY_RECORDS,
+        client_id=None if spec.replay.max_bytes_per_second is None else client,
+    )
 
 
 def is_controlled_by(reprocessing: ReprocessingResource, pipeline: PipelineResource) -> bool:

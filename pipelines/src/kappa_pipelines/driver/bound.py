@@ -6,6 +6,8 @@ plans all batches up to it by its own rules, so limits on records, the watermark
 
 Spark reads the field while it holds the query's `awaitProgressLock`, and again in a batch that has records to read. So a bound is
 set at any time, to the end of the planned batch, and moved or removed only when no records are left before it. See ADR 0066.
+
+The limit on records is in a map that Spark reads for each batch, and the interval in the executor of the trigger, which reads it after each batch.
 """
 
 import json
@@ -26,6 +28,7 @@ _WAIT_MILLISECONDS = 50
 _STREAM = "KafkaMicroBatchStream"
 _ENDS = "allDataForTriggerAvailableNow"
 _IS_BOUND = "isTriggerAvailableNow"
+_INTERVAL = "intervalMs"
 
 Vector = dict[str, SourceOffset]
 """Offsets of a query by the name of the source, as in its offset log."""
@@ -38,8 +41,9 @@ class QueryBusyError(Exception):
 class QueryBound:
     """The bound of one query. Each method raises QueryBusyError at a moment when Spark has the query's lock."""
 
-    def __init__(self, query: StreamingQuery) -> None:
+    def __init__(self, query: StreamingQuery, jvm: Any) -> None:
         self._execution = query._jsq.streamingQuery()
+        self._jvm = jvm
 
     def bind(self) -> Vector:
         """Have the query read no further than its planned batch; return where that ends."""
@@ -62,6 +66,16 @@ class QueryBound:
                 _set_ends(stream, ends[name])
             # Spark sets it when it finds neither records nor another reason for a batch.
             getattr(self._execution, "noNewData_$eq")(False)
+
+    def pace(self, records: int, interval: int) -> None:
+        """Have each batch take at most so many records of each source, and start every so many milliseconds; 0 starts it at once."""
+        limit = self._jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit.maxRows(records)
+        with self._locked():
+            limits, executor = self._execution.uniqueSources(), self._execution.triggerExecutor()
+            for stream in self._find_kafka().values():
+                limits = limits.updated(stream, limit)
+            getattr(self._execution, "uniqueSources_$eq")(limits)
+            _set_field(executor, _INTERVAL, interval)
 
     def release(self) -> None:
         """Have the query read whatever comes. It must have read up to its bound."""
@@ -111,7 +125,11 @@ def _set_ends(stream: Any, ends: Offsets | None) -> None:
     if ends is not None:
         texts = kind.getClassLoader().loadClass("org.apache.spark.sql.kafka010.JsonUtils$")
         found = texts.getField("MODULE$").get(None).partitionOffsets(json.dumps(nest_offsets(ends)))
-    for name, value in ((_ENDS, found), (_IS_BOUND, ends is not None)):
-        field = kind.getDeclaredField(name)
-        field.setAccessible(True)
-        field.set(stream, value)
+    _set_field(stream, _ENDS, found)
+    _set_field(stream, _IS_BOUND, ends is not None)
+
+
+def _set_field(target: Any, name: str, value: object) -> None:
+    field = target.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    field.set(target, value)

@@ -19,6 +19,7 @@ from kappa_pipelines.compare.compare import Comparison, NoteStep
 from kappa_pipelines.compare.session import POOL, name_jobs
 from kappa_pipelines.compare.worker import ComparisonWorker
 from kappa_pipelines.driver.prepare import CompiledPlan, create_idle_folder, prepare, try_revision
+from kappa_pipelines.driver.replay import build_replay
 from kappa_pipelines.driver.session import await_executors, create_session, wanted_executors
 from kappa_pipelines.driver.supervision import Supervision
 from kappa_pipelines.errors import FencedError, UnavailableError
@@ -48,6 +49,7 @@ class Driver:
         self.record.update(role=environment.role)
         self._revision = revision
         self._environment = environment
+        self._replay = environment.replay if self.has_batches else None
         self._stopping = threading.Event()
         self._activated = threading.Event()
         self._supervision: Supervision | None = None
@@ -164,9 +166,13 @@ class Driver:
             topics=topics,
             idle_folder=idle_folder,
             ahead=plan,
+            replay=self._replay,
         )
         log.info("plan compiled")
-        self._supervision = Supervision(self._revision, running, self.record, topics, self._stopping)
+        replay = build_replay(self._revision, running, self._replay)
+        self._supervision = Supervision(
+            self._revision, running, self.record, topics, self._stopping, replay=replay
+        )
         self._supervision.start()
         self._supervision.watch()
         return self._supervision.stop()

@@ -138,7 +138,7 @@ class Holding:
         with self._lock:
             self._until = self._request = None
 
-    def step(self, find_queries: Callable[[], dict[str, Bound]]) -> None:
+    def step(self, find_queries: Callable[[], Mapping[str, Bound]]) -> None:
         """Do what is possible now, and report it. `find_queries` returns the queries by their sinks."""
         with self._lock:
             if self._until is not None and self._context.clock() >= self._until[0]:
@@ -148,7 +148,7 @@ class Holding:
         if self._held is None:
             if until is None:
                 return
-            self._held = _Held(find_queries())
+            self._held = _Held(dict(find_queries()))
             log.info("holding after the planned batch")
         try:
             self._proceed(self._held, until, request)

@@ -13,6 +13,7 @@ import structlog
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from kappa_crds.replay import ReplayProfile
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
 from kappa_pipelines.checkpoint.fence.fence import Fence
@@ -86,11 +87,12 @@ def compile_plan(
     subjects: Subjects,
     targets: Targets,
     idle_folder: Path,
+    replay: ReplayProfile | None = None,
 ) -> CompiledPlan:
     """Compile a revision for the checkpoint path of a generation; SpecError if it is invalid."""
     revision = revision.model_copy(update={"checkpoint": root})
     # Sinks read the checkpoint path from the targets' revision: any other path would bypass the fence.
-    endpoints = KafkaEndpoints(spark, revision, replace(targets, revision=revision), idle_folder)
+    endpoints = KafkaEndpoints(spark, revision, replace(targets, revision=revision), idle_folder, replay)
     compiled = compile_revision(spark, revision, endpoints, subjects)
     return CompiledPlan(revision, subjects, endpoints, compiled, build_fingerprints(revision, compiled))
 
@@ -120,6 +122,7 @@ def prepare(
     topics: Mapping[str, int],
     idle_folder: Path,
     ahead: CompiledPlan | None = None,
+    replay: ReplayProfile | None = None,
 ) -> Running:
     """Acquire the checkpoint and the writers of sinks, and compile the revision unless `ahead` is a valid plan.
 
@@ -133,8 +136,9 @@ def prepare(
     if ahead is None or ahead.subjects != subjects or ahead.publishers != publishers:
         targets = replace(fetch_targets(revision), publishers=publishers)
         ahead = compile_plan(
-            spark, revision, fence.root, subjects=subjects, targets=targets, idle_folder=idle_folder
-        )
+            spark, revision, fence.root,
+            subjects=subjects, targets=targets, idle_folder=idle_folder, replay=replay,
+        )  # fmt: skip
     revision, endpoints, compiled = ahead.revision, ahead.endpoints, ahead.compiled
     check_fit(files, ahead.shapes)
     check_repartition(files, publishers, revision.tuning.shuffle_partitions)

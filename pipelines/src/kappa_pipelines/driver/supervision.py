@@ -18,8 +18,9 @@ from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_pipelines.checkpoint.format.offsets import Malformed, Offsets, read_committed_offsets
 from kappa_pipelines.driver.bound import QueryBound
-from kappa_pipelines.driver.hold import Bound, HoldContext, Holding
+from kappa_pipelines.driver.hold import HoldContext, Holding
 from kappa_pipelines.driver.prepare import Running
+from kappa_pipelines.driver.replay import Replay
 from kappa_pipelines.driver.session import count_executors, wanted_executors
 from kappa_pipelines.driver.stop import stop_gracefully
 from kappa_pipelines.errors import DriverError, FencedError, UnavailableError
@@ -34,7 +35,7 @@ from kappa_pipelines.reporting.record import DriverRecord
 from kappa_pipelines.sources.schema_ids import remember_unknown_ids
 
 _TICK_SECONDS = 0.2
-_HOLD_TICK_SECONDS = 0.05  # readers wait for the cutover
+_BOUND_TICK_SECONDS = 0.05  # readers wait for the cutover, and a replay for its next slice
 _CHECK_SECONDS = 1.0
 _EVENTS_MILLISECONDS = 10_000
 _FAILED_STOP_SECONDS = 30.0
@@ -52,6 +53,8 @@ class Supervision:
         record: DriverRecord,
         topics: dict[str, int],
         stopping: threading.Event,
+        *,
+        replay: Replay,
     ) -> None:
         self.running = running
         self._revision = revision
@@ -59,6 +62,7 @@ class Supervision:
         self._topics = topics
         self._stopping = stopping
         self._listener = ProgressListener(record, self._on_batch)
+        self._replay = replay
         self.holding = Holding(_build_hold_context(revision, running, record))
 
     @property
@@ -73,6 +77,7 @@ class Supervision:
     def start(self) -> None:
         """Start side outputs, listener, consumer group and all queries."""
         running, committed = self.running, self._read_committed()
+        self._record.update(replaying=self._replay.is_active)
         running.side_outputs.start(committed)
         running.spark.streams.addListener(self._listener)
         running.kafka.start()
@@ -115,7 +120,7 @@ class Supervision:
         """Return when a stop is requested; DriverError if a query ends or a check fails."""
         next_check = 0.0
         is_real_time = self._revision.spec.trigger.real_time is not None
-        while not self._stopping.wait(_HOLD_TICK_SECONDS if self.holding.is_wanted else _TICK_SECONDS):
+        while not self._stopping.wait(self._tick):
             for sink, query in self.running.queries.items():
                 if not query.isActive:
                     raise self._explain(sink, query)
@@ -125,14 +130,28 @@ class Supervision:
             if self._record.state is DriverState.STARTING and self._record.is_ready():
                 self._record.set_state(DriverState.RUNNING)
                 log.info("running")
+            if self._replay.is_active:
+                self._follow_replay()
             if self.holding.is_wanted:
                 self.holding.step(self._find_bounds)
             if time.monotonic() >= next_check:
                 next_check = time.monotonic() + _CHECK_SECONDS
                 self._check()
 
-    def _find_bounds(self) -> dict[str, Bound]:
-        return {sink: QueryBound(query) for sink, query in self.running.queries.items()}
+    @property
+    def _tick(self) -> float:
+        is_followed = self.holding.is_wanted or self._replay.is_active
+        return _BOUND_TICK_SECONDS if is_followed else _TICK_SECONDS
+
+    def _follow_replay(self) -> None:
+        """Take the next step of the replay; a hold ends it."""
+        follow = self._replay.leave if self.holding.is_wanted else self._replay.step
+        follow(self._find_bounds())
+        self._record.update(replaying=self._replay.is_active)
+
+    def _find_bounds(self) -> dict[str, QueryBound]:
+        jvm = self.running.spark._jvm
+        return {sink: QueryBound(query, jvm) for sink, query in self.running.queries.items()}
 
     def _explain(self, sink: str, query: StreamingQuery) -> DriverError:
         """Return why a query has ended, and store schema ids that the next start must request."""
@@ -149,7 +168,8 @@ class Supervision:
         if wanted_executors(self._revision) > 0:
             self._record.update(executors=count_executors(self.running.spark))
         self._record_written()
-        is_idleness_due = self.running.idleness.is_wanted and not self.holding.is_wanted
+        is_bound = self.holding.is_wanted or self._replay.is_active
+        is_idleness_due = self.running.idleness.is_wanted and not is_bound
         if is_idleness_due and self.running.kafka.is_fresh:
             self.running.idleness.update(self._record.snapshot(self.ends).queries)
 

@@ -30,6 +30,11 @@ class LogBounds:
         """Return the end of each partition; with committed reads, the start of its first open transaction."""
         return self._list(subscriptions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
+    def find_times(self, subscriptions: Iterable[Subscription], milliseconds: int) -> Offsets:
+        """Return the first offset at or after a Unix time of each partition; partitions without such a record are left out."""
+        found = self._list(subscriptions, OffsetSpec.for_timestamp(milliseconds))
+        return {at: offset for at, offset in found.items() if offset >= 0}
+
     def settled_ends(self, topics: Iterable[str]) -> Offsets | None:
         """Return the end of each partition of topics, with all transactions before it decided; None while one is open.
 

@@ -93,6 +93,10 @@ class KafkaProgress:
         """Return the ends of the source topics at this moment; raises KafkaException."""
         return self._bounds.ends(self._subscriptions)
 
+    def find_times(self, milliseconds: int) -> Offsets:
+        """Return the first offset at or after a Unix time of each partition that has one; raises KafkaException."""
+        return self._bounds.find_times(self._subscriptions, milliseconds)
+
     def first_offsets(self, subscription: Subscription) -> Offsets:
         """Return the first available offset of each partition; raises KafkaException."""
         return self._bounds.first([subscription])

@@ -13,6 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from kappa_crds.pipeline import Trigger
+from kappa_crds.replay import ReplayProfile
 from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
 from kappa_pipelines.sinks.kafka import build_writer
@@ -60,16 +62,18 @@ class KafkaEndpoints:
         revision: Revision,
         targets: Targets | None = None,
         idle_folder: Path | None = None,
+        replay: ReplayProfile | None = None,
     ) -> None:
         self._spark = spark
         self._idle_folder = idle_folder
+        self._replay = replay
         self._revision = revision
         # Where no query starts, as in `kappa validate`, the transactional producers belong to a generation 0 that never runs.
         self.targets = targets or Targets(revision, publishers=build_publishers(revision, 0, {}))
 
     def read(self, source: KafkaSource) -> DataFrame:  # noqa: D102 - see Endpoints
         reader = self._spark.readStream.format("kafka").name(source.name)
-        return reader.options(**build_read_options(self._revision, source)).load()
+        return reader.options(**build_read_options(self._revision, source, self._replay)).load()
 
     @property
     def watches_idleness(self) -> bool:  # noqa: D102 - see Endpoints
@@ -105,4 +109,5 @@ class KafkaEndpoints:
         )
 
     def write(self, sink: Sink, records: DataFrame) -> DataStreamWriter:  # noqa: D102 - see Endpoints
-        return build_writer(self.targets, sink, records)
+        trigger = Trigger() if self._replay is not None else self._revision.spec.trigger
+        return build_writer(self.targets, sink, records, trigger)

@@ -5,9 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.progress import DriverRole
 from kappa_crds.reasons import Reason
+from kappa_crds.replay import REPLAY_VARIABLE, ReplayProfile
 from kappa_crds.revision import (
     CONTROL_PORT,
     CONTROL_TLS_PORT,
@@ -34,7 +37,7 @@ TERMINATION_VARIABLE = "KAPPA_TERMINATION_FILE"
 class Environment:
     """Paths, and the generation of this process. The paths are overridden only outside a pod.
 
-    A standby driver prepares and waits for its activation. `role` is the one in which it starts. `pod_address` is the address for executors.
+    A standby driver prepares and waits for its activation. `role` is the one in which it starts, `replay` the profile with which it reads the log. `pod_address` is the address for executors.
     """
 
     generation: int
@@ -47,6 +50,7 @@ class Environment:
     termination_file: Path = Path(TERMINATION_FILE)
     pod_name: str | None = None
     pod_address: str | None = None
+    replay: ReplayProfile | None = None
 
 
 def read_environment(arguments: list[str], variables: Mapping[str, str] = os.environ) -> Environment:
@@ -73,7 +77,19 @@ def read_environment(arguments: list[str], variables: Mapping[str, str] = os.env
         termination_file=termination_file(variables),
         pod_name=variables.get(POD_NAME_VARIABLE),
         pod_address=variables.get(POD_ADDRESS_VARIABLE),
+        replay=_read_replay(variables.get(REPLAY_VARIABLE)),
     )
+
+
+def _read_replay(text: str | None) -> ReplayProfile | None:
+    if text is None:
+        return None
+    try:
+        return ReplayProfile.model_validate_json(text)
+    except ValidationError as error:
+        raise SpecError(
+            Reason.INVALID_SPEC, f"{REPLAY_VARIABLE} has no profile of a replay: {error}"
+        ) from error
 
 
 def check_python(spec: PipelineSpec, variables: Mapping[str, str] = os.environ) -> None:

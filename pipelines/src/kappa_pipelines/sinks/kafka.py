@@ -94,7 +94,7 @@ def _check_type(sink: Sink, part: str, name: str, rows: DataFrame) -> None:
         )
 
 
-def build_writer(targets: Targets, sink: Sink, records: DataFrame) -> DataStreamWriter:
+def build_writer(targets: Targets, sink: Sink, records: DataFrame, trigger: Trigger) -> DataStreamWriter:
     """Return the query that writes the records, ready to start."""
     revision, target = targets.revision, targets.find(sink.target.topic)
     _check_has_key(sink, target)
@@ -106,7 +106,7 @@ def build_writer(targets: Targets, sink: Sink, records: DataFrame) -> DataStream
             .writeStream.format("kafka")
             .options(**build_write_options(revision, target, targets.dead or target))
         )
-    return _set_trigger(name_query(started, revision, sink, sink.name), revision.spec.trigger)
+    return _set_trigger(name_query(started, revision, sink, sink.name), trigger)
 
 
 def name_query(writer: DataStreamWriter, revision: Revision, sink: Sink, name: str) -> DataStreamWriter:

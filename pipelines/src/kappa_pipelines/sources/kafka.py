@@ -15,6 +15,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, StructType, TimestampType
 
 from kappa_crds.reasons import Reason
+from kappa_crds.replay import REPLAY_RECORDS, ReplayProfile
 from kappa_crds.revision import Revision
 from kappa_crds.source import RecordColumns, Source
 from kappa_pipelines.checkpoint.format.offsets import PARTITION_SHIFT, Offsets, nest_offsets
@@ -36,7 +37,9 @@ MALFORMED = "malformed"
 ROWS = "rows"
 FIRST, LAST = "first", "last"
 LATEST = "latest"
-DEFAULT_MAX_RECORDS = 4_000_000
+DEFAULT_MAX_RECORDS = REPLAY_RECORDS
+REPLAY_CONSUMER = {"receive.buffer.bytes": "-1"}
+"""The kernel sizes the buffer; Spark's 64 KiB would bound the rate by the delay of the network."""
 _RECORDS_PER_CORE = 100_000
 _EARLIEST = -2  # an offset, as Spark writes it
 _PARSED = "__kappa_parsed"
@@ -185,8 +188,10 @@ def read_range(
     return spark.read.format("kafka").options(**options).load()
 
 
-def build_read_options(revision: Revision, source: KafkaSource) -> dict[str, str]:
-    """Return the options of Spark's Kafka source."""
+def build_read_options(
+    revision: Revision, source: KafkaSource, replay: ReplayProfile | None = None
+) -> dict[str, str]:
+    """Return the options of Spark's Kafka source. In a replay it reads nothing before the query is paced."""
     tuning = revision.tuning
     options = {
         **_common_options(revision, source.spec),
@@ -196,7 +201,10 @@ def build_read_options(revision: Revision, source: KafkaSource) -> dict[str, str
     # In real-time mode Spark refuses to bound a batch, and reads each partition in its own task.
     is_real_time = revision.spec.trigger.real_time is not None
     if not is_real_time:
-        options["maxOffsetsPerTrigger"] = str(find_max_records(revision))
+        options["maxOffsetsPerTrigger"] = "0" if replay is not None else str(find_max_records(revision))
+    if replay is not None:
+        options |= prefix_options(REPLAY_CONSUMER)
+        options |= {} if replay.client_id is None else {"kafka.client.id": replay.client_id}
     if tuning.min_partitions is not None and not is_real_time:
         options["minPartitions"] = str(tuning.min_partitions)
     if source.spec.record_columns is not None and source.spec.record_columns.headers is not None:

@@ -23,6 +23,7 @@ from kappa_operator.pipeline.objects import build_token_ref, name_driver
 from kappa_operator.pipeline.revision import list_outputs
 from kappa_operator.pipeline.shadow.change import build_shadow_revision, drops_outputs
 from kappa_operator.pipeline.shadow.topics import create_topics, delete_topics
+from kappa_operator.reprocessing.objects import build_profile
 
 _ROLES = {RunRole.SHADOW: DriverRole.SHADOW, RunRole.SOAKING: DriverRole.SOAKING}
 
@@ -96,7 +97,10 @@ def _start(observed: PipelineObserved, run: Run, now: datetime) -> Plan | None:
         if len(side.topics) < len(outputs) or not all(each.is_there for each in side.topics):
             return None
     if run.driver is not None and run.revision == revision.name:
-        create = create_driver(observed, revision, run.generation, standby=False, role=_ROLES[run.role])
+        replay = build_profile(side.reprocessing) if run.role is RunRole.SHADOW else None
+        create = create_driver(
+            observed, revision, run.generation, standby=False, role=_ROLES[run.role], replay=replay
+        )
         return Plan((*_remove_ended(observed), *create), requeue_after=1.0)
     generation = next_generation(observed)
     recorded = run.replace(

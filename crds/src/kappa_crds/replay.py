@@ -1,0 +1,21 @@
+"""How a driver reads the log again while it is far behind: decided by the operator, and no part of the revision (ADR 74)."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from kappa_crds.model import Model
+
+REPLAY_VARIABLE = "KAPPA_REPLAY"
+"""The profile of a driver that starts with a replay, as JSON; without it there is none."""
+REPLAY_RECORDS = 4_000_000
+
+
+class ReplayProfile(Model):
+    """The pace of a replay.
+
+    `max_records` bounds a batch, over all sources. `client_id` is that of the consumers, where Kafka bounds their bytes per second by it.
+    """
+
+    max_records: Annotated[int, Field(ge=1)] = REPLAY_RECORDS
+    client_id: str | None = None
