@@ -107,7 +107,7 @@ class Replay:
                 return
 
     def leave(self, queries: Mapping[str, PacedQuery]) -> None:
-        """Give the queries the pace of the spec; a bound stays, because whoever holds them has one of its own."""
+        """Give the queries the pace of the spec; a bound stays, because a hold has one of its own."""
         for sink in [each for each in self._readings if each in queries]:
             try:
                 queries[sink].pace(self.live.records, self.live.interval)
