@@ -10,7 +10,7 @@ from kappa_crds.cdcsource_requests import IncrementalSnapshot, OffsetsRequest, S
 from kappa_crds.cdcsource_status import CDCSourceStatus
 from kappa_crds.databases import ColumnPattern, KeyColumn, MySql, PostgreSql, TableName
 from kappa_crds.envelope import DecimalEncoding
-from kappa_crds.model import Duration, Model, PositiveDuration, ResourceName, Rule
+from kappa_crds.model import Duration, Model, PositiveDuration, PositiveSize, ResourceName, Rule
 from kappa_crds.outbox import ExactTable, Outbox
 from kappa_crds.resource import Kind, PrinterColumn, build_columns
 from kappa_crds.topic import Cleanup, DeletionPolicy
@@ -155,6 +155,19 @@ class ConnectorRestart(Model):
     """A connector that ran this long without failure resets the count of failures."""
 
 
+LARGEST_RECORD = 90 * 2**20
+"""Bytes. Brokers accept no request above 100 MiB (socket.request.max.bytes), and many consumers none above 100 MB."""
+RecordSize = Annotated[
+    PositiveSize,
+    Rule(
+        "!isQuantity(self) || quantity(self).compareTo(quantity('1Mi')) >= 0",
+        "must be at least 1Mi; a number without a unit counts bytes, so write 16Mi, not 16",
+    ),
+    Rule(
+        f"!isQuantity(self) || quantity(self).compareTo(quantity('{LARGEST_RECORD}')) <= 0",
+        "must be at most 90Mi: brokers accept no request above 100 MiB, and many consumers none above 100 MB",
+    ),
+]
 TuningValue = Annotated[int, Field(ge=0, le=1_000_000_000_000)]
 
 
@@ -243,6 +256,9 @@ class CDCSourceSpec(Model):
     """What the names of the topics begin with: `PREFIX.SCHEMA.TABLE`. Default: the name of this resource."""
     topics: SourceTopics = SourceTopics()
     """Topics that are created."""
+    max_record_size: RecordSize | None = None
+    """The largest record, which has a row before and after its change; Kafka's default, 1 MiB, where left out. max.message.bytes of
+    the topics is raised to it, and never lowered. Workers need memory of about ten times this size."""
     decimals: DecimalEncoding = DecimalEncoding.BASE64
     """How DECIMAL columns are written; `envelope` of a source must have the same."""
     tombstones: bool = True

@@ -113,6 +113,14 @@ def test_records_are_json_without_schemas() -> None:
         ({"topics": {"replication": 3}}, "topic.creation.default.replication.factor", "3"),
         ({"topics": {}}, "topic.creation.default.replication.factor", "-1"),
         ({"topics": {"cleanup": "delete"}}, "topic.creation.default.cleanup.policy", "delete"),
+        ({"topics": {"cleanup": "delete"}}, "skipped.operations", "none"),
+        ({"maxRecordSize": "16Mi"}, "topic.creation.default.max.message.bytes", "16777216"),
+        ({"maxRecordSize": "16Mi"}, "producer.override.max.request.size", "16777216"),
+        ({"maxRecordSize": "16Mi"}, "producer.override.buffer.memory", "33554432"),
+        ({"maxRecordSize": "64Mi"}, "producer.override.buffer.memory", "67108864"),
+        ({"maxRecordSize": "64Mi"}, "max.queue.size.in.bytes", "67108864"),
+        ({"maxRecordSize": "64Mi", "config": {"max.queue.size.in.bytes": 5}}, "max.queue.size.in.bytes", "5"),
+        ({"maxRecordSize": "2Mi", "outbox": {"table": "orders"}}, "topic.creation.outbox.max.message.bytes", "2097152"),
         ({"config": {"max.batch.size": 4096}}, "max.batch.size", "4096"),
         ({"tables": {"include": ["a", "s.b*"]}}, "table.include.list", r"public\.a,s\.b[^.]*"),
         ({"tables": {"include": ["*"], "exclude": ["log?"]}}, "table.include.list", r"(?!(?:public\.log[^.])$)public\.[^.]*"),
@@ -125,6 +133,12 @@ def test_records_are_json_without_schemas() -> None:
 )  # fmt: skip
 def test_a_field_becomes_a_property(fields: dict[str, Any], name: str, value: str) -> None:
     assert render(**fields)[name] == value
+
+
+def test_truncations_are_written_only_where_topics_take_records_without_a_key() -> None:
+    assert "skipped.operations" not in render()
+    assert "skipped.operations" not in render(topics={"cleanup": "compact,delete"})
+    assert "skipped.operations" not in render(topics={"cleanup": "delete"}, outbox={"table": "orders"})
 
 
 def test_columns_of_one_length_share_a_property() -> None:

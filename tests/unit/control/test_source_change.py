@@ -68,6 +68,8 @@ def test_every_field_of_a_source_is_explained() -> None:
         ({"state": "Stopped"}, {"offsets": {"request": "x", "set": {"lsn": "0/1"}}}, ["the position becomes 0/1"]),
         ({}, {"postgresql": {**SPEC["postgresql"], "host": "standby"}}, ["the connector continues at standby:5432 at its position", KEPT]),
         ({}, {"topics": {"partitions": 3}}, ["existing ones are not changed", KEPT]),
+        ({}, {"maxRecordSize": "16Mi"}, [KEPT]),
+        ({"maxRecordSize": "16Mi"}, {"maxRecordSize": None}, ["records that are larger fail from now on", KEPT]),
         ({}, {"decimals": "Text", "tombstones": False}, ["decimals are written as Text", "are not followed by tombstones", KEPT]),
         ({}, {"delivery": "AtLeastOnce", "transactions": True}, ["events have their transaction", "more than once", KEPT]),
     ],

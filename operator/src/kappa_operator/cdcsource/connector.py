@@ -23,6 +23,7 @@ from kappa_operator.cdc.connector.failures import FailureCause, explain_failure
 from kappa_operator.cdc.quoting import quote_postgresql_text
 from kappa_operator.cdcsource.check import measure_wait
 from kappa_operator.cdcsource.incremental import follow_snapshot, supersede
+from kappa_operator.cdcsource.limits import check_memory
 from kappa_operator.cdcsource.model import (
     CDCSourceObserved,
     ConnectorView,
@@ -138,6 +139,7 @@ def _pass_over(resource: CDCSourceResource) -> IncrementalStatus | None:
 
 def _build_config(observed: CDCSourceObserved) -> dict[str, str]:
     assert observed.cluster is not None  # noqa: S101 - the steps before wait for it
+    check_memory(observed.resource, observed.cluster)
     owns = observed.resource.status.owns_publication is not False
     config = build_config(observed.resource, observed.credentials, observed.cluster, owns_publication=owns)
     return {**config, **describe_tables(observed.resource)}

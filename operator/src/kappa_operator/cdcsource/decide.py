@@ -25,6 +25,7 @@ from kappa_operator.cdcsource.deletion import delete_source
 from kappa_operator.cdcsource.guard import drop_outgrown_slot
 from kappa_operator.cdcsource.history import keep_history
 from kappa_operator.cdcsource.incremental import request_snapshot
+from kappa_operator.cdcsource.limits import raise_limits
 from kappa_operator.cdcsource.model import CDCSourceObserved, report
 from kappa_operator.cdcsource.objects import get_prefix
 from kappa_operator.cdcsource.offsets import answer_offsets
@@ -79,6 +80,7 @@ CDC_SOURCE_STEPS: tuple[Step[CDCSourceObserved], ...] = (
     create_connector,
     change_connector,
     set_state,
+    raise_limits,
     restart_failed,
     begin_proof,
     report_source,

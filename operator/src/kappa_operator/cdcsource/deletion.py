@@ -20,8 +20,8 @@ from kappa_operator.cdcsource.objects import (
     CDCSourceResource,
     build_database_request,
     build_sources_ref,
-    get_prefix,
     get_slot,
+    select_topics,
 )
 from kappa_operator.cdcsource.pods import create_pod, find_refusal
 from kappa_operator.cdcsource.works import number_work
@@ -96,9 +96,7 @@ def _choose_topics(observed: CDCSourceObserved, connector: ConnectorView) -> tup
     resource = observed.resource
     if resource.spec.topic_deletion_policy is DeletionPolicy.RETAIN:
         return ()
-    start = f"{get_prefix(resource)}."
-    found = {each for each in connector.topics if each.startswith(start)}
-    return tuple(sorted({*found, *resource.status.topics}))
+    return tuple(sorted({*select_topics(resource, connector.topics), *resource.status.topics}))
 
 
 def _describe(observed: CDCSourceObserved, message: str, now: datetime) -> ResourceStatus:

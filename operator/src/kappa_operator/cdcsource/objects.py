@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 
 from kappa_crds.cdcsource import CDCSourceSpec
@@ -105,6 +106,12 @@ def get_signal_table(resource: CDCSourceResource) -> str:
 def get_prefix(resource: CDCSourceResource) -> str:
     """Return what the names of the topics begin with."""
     return resource.spec.topic_prefix or resource.metadata.name
+
+
+def select_topics(resource: CDCSourceResource, topics: Iterable[str]) -> list[str]:
+    """Return the topics below the prefix of the source."""
+    start = f"{get_prefix(resource)}."
+    return [each for each in topics if each.startswith(start)]
 
 
 def build_source(resource: CDCSourceResource, credentials: str) -> Source:

@@ -1,5 +1,6 @@
 """Reads what a decision about a source needs: its KafkaCluster, its Secrets, the pod in the database, and its connector."""
 
+import asyncio
 from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
@@ -10,16 +11,19 @@ from kappa_crds.cdcsource_proof import ProofResult
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import WorkState
 from kappa_crds.topic import DeletionPolicy
+from kappa_operator.cdc.connector.common import MAX_MESSAGE_BYTES
 from kappa_operator.cdc.connector.names import TRUSTSTORE, name_key
 from kappa_operator.cdc.work import DatabaseResult
 from kappa_operator.cdcsource.deletion import deletes_topics
 from kappa_operator.cdcsource.history import CONFIGS, has_history
+from kappa_operator.cdcsource.limits import needs_limits
 from kappa_operator.cdcsource.model import CDCSourceObserved, ConnectorView, DatabasePod, ProofPod
 from kappa_operator.cdcsource.objects import (
     CDCSourceResource,
     build_credentials,
     build_login,
     build_sources_ref,
+    select_topics,
 )
 from kappa_operator.cdcsource.peers import find_prefix_owner
 from kappa_operator.cdcsource.pods import build_pod_ref
@@ -105,7 +109,8 @@ async def _observe_connect(
             observed = await _observe_history(context, observed, cluster)
         elif deletes_topics(observed.resource):
             await connect(context, cluster)
-        return replace(observed, connector=await _read_connector(context, observed.resource, access))
+        view = await _read_connector(context, observed.resource, access)
+        return await _observe_limits(context, replace(observed, connector=view), cluster, access)
     except KappaError as problem:
         return replace(observed, problem=problem)
 
@@ -157,6 +162,22 @@ async def _read_connector(
     if is_deleting and resource.spec.topic_deletion_policy is DeletionPolicy.DELETE:
         return replace(view, topics=await client.list_topics(access, name))
     return view
+
+
+async def _observe_limits(
+    context: OperatorContext,
+    observed: CDCSourceObserved,
+    cluster: KafkaClusterResource,
+    access: ConnectAccess,
+) -> CDCSourceObserved:
+    """Read the limits of the connector's topics, where one of them refused a record."""
+    if not needs_limits(observed):
+        return observed
+    key, wanted = await connect(context, cluster), frozenset({MAX_MESSAGE_BYTES})
+    written = await context.connect.list_topics(access, observed.resource.metadata.name)
+    topics = select_topics(observed.resource, written)
+    views = await asyncio.gather(*(context.kafka.describe_topic(key, each, wanted) for each in topics))
+    return replace(observed, full_topics=tuple(view for view in views if view is not None))
 
 
 async def _find_pod(context: OperatorContext, resource: CDCSourceResource) -> DatabasePod | None:

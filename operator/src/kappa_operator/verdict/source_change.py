@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from kappa_crds.cdcsource import CDCSourceSpec, Columns, Delivery, SnapshotMode, SourceState
 from kappa_crds.databases import SlotGuard
 from kappa_crds.model import Model
+from kappa_crds.quantities import parse_size
 
 Explain = Callable[[CDCSourceSpec, CDCSourceSpec, str], Iterator[str]]
 _KEEPS = "rows in the topics stay as they are until they change or are read again"
@@ -126,6 +127,12 @@ def _explain_topics(_old: CDCSourceSpec, _new: CDCSourceSpec, _name: str) -> Ite
     yield "spec.topics counts for topics that are created from now on; existing ones are not changed"
 
 
+def _explain_record_size(old: CDCSourceSpec, new: CDCSourceSpec, _name: str) -> Iterator[str]:
+    before, after = (parse_size(each.max_record_size or "1Mi") for each in (old, new))
+    if after < before:
+        yield "records that are larger fail from now on; max.message.bytes of the topics stays as it is"
+
+
 def _explain_decimals(_old: CDCSourceSpec, new: CDCSourceSpec, _name: str) -> Iterator[str]:
     yield f"decimals are written as {new.decimals} from now on, and pipelines read one form (envelope.decimals); {_KEEPS}"
 
@@ -170,7 +177,7 @@ def _subtract(some: Iterable[str], others: Iterable[str]) -> list[str]:
 EXPLAINED: dict[str, Explain] = {
     "snapshot": _explain_snapshot, "offsets": _explain_offsets, "tables": _explain_tables, "columns": _explain_columns,
     "keys": _explain_keys, "postgresql": _explain_database, "mysql": _explain_database, "mariadb": _explain_database,
-    "outbox": _explain_outbox, "decimals": _explain_decimals, "topics": _explain_topics, "tombstones": _explain_tombstones,
+    "outbox": _explain_outbox, "decimals": _explain_decimals, "topics": _explain_topics, "max_record_size": _explain_record_size, "tombstones": _explain_tombstones,
     "transactions": _explain_transactions, "delivery": _explain_delivery, "signal_table": _explain_signal_table,
     "schema_changes": _explain_schema_changes, "cluster_ref": _explain_nothing, "topic_prefix": _explain_nothing,
     "heartbeat_interval": _explain_nothing, "config": _explain_nothing, "state": _explain_nothing, "restart": _explain_nothing,
@@ -179,6 +186,6 @@ EXPLAINED: dict[str, Explain] = {
 """What explains the change of each field, in the order of its sentences. No field is missing."""
 RESTARTING = frozenset({
     "postgresql", "mysql", "mariadb", "tables", "columns", "keys", "outbox", "topics", "decimals", "tombstones", "transactions",
-    "heartbeat_interval", "delivery", "config", "signal_table",
+    "heartbeat_interval", "delivery", "config", "signal_table", "max_record_size",
 })  # fmt: skip
 """Fields that become properties of the connector, as does snapshot.mode."""

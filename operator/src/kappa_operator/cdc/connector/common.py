@@ -10,13 +10,18 @@ from dataclasses import dataclass
 
 from kappa_crds.cdcsource import CDCSourceSpec, Columns, Delivery, SnapshotMode
 from kappa_crds.envelope import DecimalEncoding
-from kappa_crds.quantities import parse_duration
+from kappa_crds.quantities import parse_duration, parse_size
+from kappa_crds.topic import Cleanup
 from kappa_operator.cdc.connector.expressions import list_columns, list_tables, qualify, to_expression
 from kappa_operator.cdc.connector.names import PASSWORD, USERNAME, refer
-from kappa_operator.cdc.connector.outbox import ROUTED, build_outbox
+from kappa_operator.cdc.connector.outbox import GROUP, ROUTED, build_outbox
 
 OWNER, CREDENTIALS = "kappa.uid", "kappa.credentials"
 """Properties of our own, which Debezium ignores: the uid of the CDCSource, and a fingerprint of its credentials."""
+MAX_MESSAGE_BYTES = "max.message.bytes"
+"""The config of a topic that limits its records."""
+_BUFFER_BYTES = 33_554_432
+"""Kafka's default of buffer.memory, which has to have room for the largest record."""
 SIGNAL_TABLE = "signal.data.collection"
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 _SNAPSHOTS = {
@@ -48,6 +53,7 @@ def build_common(source: Source, default_schema: str) -> dict[str, str]:
     tables = list_tables(spec.tables.include, spec.tables.exclude, default_schema)
     is_exact = spec.delivery is Delivery.EXACTLY_ONCE
     return {
+        **_build_limits(spec),
         **{name: str(number) for name, number in spec.config.items()},
         OWNER: source.uid,
         CREDENTIALS: source.credentials,
@@ -68,11 +74,33 @@ def build_common(source: Source, default_schema: str) -> dict[str, str]:
         "topic.creation.default.partitions": str(topics.partitions),
         "topic.creation.default.replication.factor": str(topics.replication or -1),
         "topic.creation.default.cleanup.policy": topics.cleanup.value,
+        **_build_truncations(spec),
         **_build_converters(),
         **dict(_build_columns(spec.columns or Columns())),
         **_build_keys(spec, default_schema),
         **_build_outbox(source, default_schema),
         **_build_signals(spec, default_schema),
+    }
+
+
+def _build_truncations(spec: CDCSourceSpec) -> dict[str, str]:
+    """Return the property that has truncations written. A compacted topic refuses them, as they have no key, and the router of an outbox
+    fails on them."""
+    writes = spec.topics.cleanup is Cleanup.DELETE and spec.outbox is None
+    return {"skipped.operations": "none"} if writes else {}
+
+
+def _build_limits(spec: CDCSourceSpec) -> dict[str, str]:
+    """Return the properties for large records. Debezium's queue is bounded by bytes: else it holds thousands of them in memory."""
+    if spec.max_record_size is None:
+        return {}
+    size = parse_size(spec.max_record_size)
+    groups = ("default",) if spec.outbox is None else ("default", GROUP)
+    return {
+        **{f"topic.creation.{group}.{MAX_MESSAGE_BYTES}": str(size) for group in groups},
+        "producer.override.max.request.size": str(size),
+        "producer.override.buffer.memory": str(max(size, _BUFFER_BYTES)),
+        "max.queue.size.in.bytes": str(size),
     }
 
 

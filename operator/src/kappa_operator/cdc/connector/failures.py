@@ -3,6 +3,9 @@
 import re
 from dataclasses import dataclass
 
+from kappa_crds.cdcsource import LARGEST_RECORD
+from kappa_crds.quantities import format_size
+
 _EXCEPTION = re.compile(r"\s*(?:[a-z_0-9]+\.)*([A-Z]\w{0,80}(?:Exception|Error))\b")
 _LOST = (
     "no longer available on the server",
@@ -24,7 +27,10 @@ _TOO_LARGE = re.compile(
 )
 """As the producer of Kafka 4 has it. Only its numbers are used."""
 _GONE = "the database does not have the changes after the last one that was read any more"
+_REFUSED = "RecordTooLargeException: The request included a message larger than"
+"""As the producer has it where a broker refuses a record."""
 _SHORTEN = "leave out or truncate its large column with spec.columns"
+_RAISE = f"set spec.maxRecordSize, or {_SHORTEN}"
 _CAUSES = (
     *((part, _GONE) for part in _LOST),
     ("db history topic is missing", "the topic with the history of the schemas is empty; request a snapshot"),
@@ -44,8 +50,11 @@ _CAUSES = (
     ("terminating connection", "the database closed the connection"),
     ("Database connection failed", "the connection to the database broke"),
     ("This connection has been closed", "the connection to the database broke"),
-    ("RecordTooLargeException", f"a row is larger than the brokers or the producer of the workers allow; {_SHORTEN}"),
-    ("Compacted topic cannot accept message without key", "a table has no key, which compacted topics need; set spec.keys for it"),
+    (_REFUSED, f"a row is larger than max.message.bytes of its topic; raise that, or {_RAISE}"),
+    ("RecordTooLargeException", f"a row is larger than the producer of the workers allows; {_RAISE}"),
+    ("Java heap space", f"a worker has too little memory for a row; raise its memory, or {_SHORTEN}"),
+    ("UnknownServerException", "a broker could not process a request; its log has details, such as a lack of memory for large records"),
+    ("Compacted topic cannot accept message without key", "a compacted topic takes no record without a key; set spec.keys for a table without one; after a TRUNCATE, set spec.topics.cleanup to compact, or cleanup.policy of the topic to delete"),
     ("InvalidRecordException", "a broker refuses a record; a table without a key needs spec.keys, or topics with cleanup delete"),
     ("TopicAuthorizationException", "the user of the workers may not write to a topic"),
     ("TransactionalIdAuthorizationException", "the user of the workers may not use transactions"),
@@ -69,7 +78,7 @@ def explain_failure(trace: str) -> FailureCause:
         message = "the publication was dropped, and the slot cannot decode changes from before the next one"
         return FailureCause(message, is_lost=True, needs_new_slot=True)
     if sizes := _TOO_LARGE.search(trace):
-        message = f"a row is {sizes[1]} bytes as a record, and max.request.size of the producer is {sizes[2]}; {_SHORTEN}"
+        message = f"a row is {sizes[1]} bytes as a record, and at most {sizes[2]} are allowed; {_advise(int(sizes[1]))}"
         return FailureCause(message)
     for part, message in _CAUSES:
         if part in trace:
@@ -77,3 +86,15 @@ def explain_failure(trace: str) -> FailureCause:
     found = _EXCEPTION.match(trace)
     name = found[1] if found else "unknown error"
     return FailureCause(f"{name}; the log of the workers has details")
+
+
+def is_refused_by_topic(trace: str) -> bool:
+    """Return whether a broker refused a record that is larger than its topic allows."""
+    return _REFUSED in trace
+
+
+def _advise(size: int) -> str:
+    """Return what to do about a record of so many bytes."""
+    if size > LARGEST_RECORD:
+        return f"{_SHORTEN}: no more than {format_size(LARGEST_RECORD)} are possible"
+    return f"set spec.maxRecordSize to {-(-size // 2**20)}Mi or more, or {_SHORTEN}"

@@ -8,23 +8,25 @@ from kappa_operator.cdc.connector.expressions import qualify, to_expression
 
 ROUTED = "${routedByValue}"
 """What the router replaces by the destination of an event. Kafka Connect replaces nothing in it: references to secrets have a colon."""
-_NAME, _PREDICATE = "outbox", "isOutbox"
+GROUP = "outbox"
+"""The group of topics of events, and the name of the router."""
+_PREDICATE = "isOutbox"
 
 
 def build_outbox(outbox: Outbox, prefix: str, default_schema: str) -> dict[str, str]:
     """Return the properties of the router."""
-    columns, router = outbox.columns, f"transforms.{_NAME}"
+    columns, router = outbox.columns, f"transforms.{GROUP}"
     return {
         # Events are no rows of a table: compaction would remove all but the last one of a key.
-        "topic.creation.groups": _NAME,
-        f"topic.creation.{_NAME}.include": f"{to_expression(prefix)}[.][^.]+",
-        f"topic.creation.{_NAME}.cleanup.policy": "delete",
+        "topic.creation.groups": GROUP,
+        f"topic.creation.{GROUP}.include": f"{to_expression(prefix)}[.][^.]+",
+        f"topic.creation.{GROUP}.cleanup.policy": "delete",
         "predicates": _PREDICATE,
         f"predicates.{_PREDICATE}.type": "org.apache.kafka.connect.transforms.predicates.TopicNameMatches",
         f"predicates.{_PREDICATE}.pattern": to_expression(
             f"{prefix}.{qualify(outbox.table, default_schema)}"
         ),
-        "transforms": _NAME,
+        "transforms": GROUP,
         f"{router}.type": "io.debezium.transforms.outbox.EventRouter",
         f"{router}.predicate": _PREDICATE,
         f"{router}.table.field.event.id": columns.id,
