@@ -17,6 +17,7 @@ from kappa_crds.progress import DriverExit, DriverState
 from kappa_crds.reasons import Reason
 from kappa_pipelines.driver.driver import Driver
 from kappa_pipelines.errors import DriverError, UnavailableError
+from kappa_pipelines.exits import describe_exit
 from kappa_pipelines.logs import configure_logs
 from kappa_pipelines.reporting.certificate import build_context, has_certificate
 from kappa_pipelines.reporting.control import Control, ControlServer
@@ -41,10 +42,10 @@ def main(arguments: list[str]) -> int:
         )
         ended = _run(Driver(revision, environment), environment)
     except DriverError as error:
-        ended = error.to_exit()
+        ended = describe_exit(error)
     except Exception as error:
         log.exception("unexpected")
-        ended = UnavailableError(Reason.DRIVER_CRASHED, f"{type(error).__name__}: {error}").to_exit()
+        ended = describe_exit(UnavailableError(Reason.DRIVER_CRASHED, f"{type(error).__name__}: {error}"))
     _report(ended)
     _stop_spark()
     return 0 if ended.graceful else 1
@@ -75,7 +76,7 @@ def _run(driver: Driver, environment: Environment) -> DriverExit:
     try:
         return driver.run()
     except DriverError as error:
-        driver.record.set_state(DriverState.FAILED, error.to_exit())
+        driver.record.set_state(DriverState.FAILED, describe_exit(error))
         raise
 
 
@@ -102,7 +103,7 @@ def _watch_jvm() -> None:
     code = SparkContext._gateway.proc.wait()
     time.sleep(_NOTICE_SECONDS)
     message = f"the JVM has ended ({code}), and its connections were still open {_NOTICE_SECONDS:.0f} s later"
-    _report(UnavailableError(Reason.DRIVER_CRASHED, message).to_exit())
+    _report(describe_exit(UnavailableError(Reason.DRIVER_CRASHED, message)))
     os._exit(1)
 
 

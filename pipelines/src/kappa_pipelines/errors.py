@@ -6,10 +6,9 @@
     ├── FencedError             a newer generation has taken over; this one must not write
     └── LostDataError           continuing would lose or corrupt data; a person must decide
 
-`failures.classify` maps exceptions of Spark and Kafka to these.
+`failures.classify` maps exceptions of Spark and Kafka to these. Python workers load this module, so it does without models.
 """
 
-from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
 
 MESSAGE_LIMIT = 3500  # Kubernetes keeps 4096 bytes of a termination message
@@ -24,10 +23,6 @@ class DriverError(Exception):
         super().__init__(message)
         self.reason = reason
         self.message = message
-
-    def to_exit(self) -> DriverExit:
-        """Return the termination message of the container, shortened to the limit of Kubernetes."""
-        return DriverExit(reason=self.reason, message=shorten(self.message), retryable=self.retryable)
 
 
 class SpecError(DriverError):

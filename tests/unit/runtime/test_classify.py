@@ -4,6 +4,7 @@ import pytest
 
 from kappa_crds.reasons import Reason
 from kappa_pipelines.errors import UnavailableError, shorten
+from kappa_pipelines.exits import describe_exit
 from kappa_pipelines.failures.classify import classify, first_lines
 from kappa_pipelines.failures.exceptions import Cause, Failure
 
@@ -125,5 +126,5 @@ def test_a_message_loses_its_stack_trace_and_plan() -> None:
 
 def test_a_long_message_fits_into_a_termination_message() -> None:
     error = UnavailableError(Reason.QUERY_FAILED, "ä" * 10_000)
-    assert len(error.to_exit().model_dump_json(by_alias=True).encode()) < 4096
+    assert len(describe_exit(error).model_dump_json(by_alias=True).encode()) < 4096
     assert shorten("short") == "short"

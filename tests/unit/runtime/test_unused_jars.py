@@ -1,4 +1,4 @@
-"""The list of jars that the image leaves out fits the Spark that is installed."""
+"""What the image leaves out fits the Spark that is installed."""
 
 import runpy
 from pathlib import Path
@@ -32,6 +32,16 @@ def test_each_pattern_has_a_jar_of_the_installed_spark(pruning: dict[str, Any], 
 def test_a_pattern_without_a_jar_is_an_error(pruning: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"no-such-\*\.jar"):
         pruning["find_unused"](HOME / "jars", ["derby-*.jar", "no-such-*.jar"])
+
+
+def test_a_copy_lacks_the_archives_that_workers_would_load_instead_of_the_installed_package(
+    pruning: dict[str, Any], tmp_path: Path
+) -> None:
+    archives = sorted(path.name for path in (HOME / "python" / "lib").glob("*.zip"))
+    assert "pyspark.zip" in archives
+    pruning["copy"](HOME, tmp_path / "copy")
+    assert list((tmp_path / "copy" / "python" / "lib").iterdir()) == []
+    assert sorted(path.name for path in (HOME / "python" / "lib").glob("*.zip")) == archives
 
 
 def test_a_copy_lacks_the_jars_and_leaves_the_installed_ones(

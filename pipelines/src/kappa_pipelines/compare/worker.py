@@ -9,6 +9,7 @@ from kappa_crds.comparison import ComparisonRequest, ComparisonSummary
 from kappa_crds.progress import ComparisonProgress, ComparisonState
 from kappa_pipelines.background import BackgroundWorker
 from kappa_pipelines.compare.compare import NoteStep
+from kappa_pipelines.exits import describe_exit
 from kappa_pipelines.failures.diagnose import explain
 
 CompareOne = Callable[[ComparisonRequest, NoteStep], ComparisonSummary]
@@ -50,7 +51,7 @@ class ComparisonWorker(BackgroundWorker[ComparisonRequest, ComparisonProgress]):
         except Exception as error:  # an error is reported and never stops the pipeline
             failure = explain(error)
             log.warning("comparison failed", comparison=name, error=failure.message)
-            self._end(name, ComparisonState.FAILED, failure=failure.to_exit())
+            self._end(name, ComparisonState.FAILED, failure=describe_exit(failure))
             return
         self._end(name, ComparisonState.DONE, summary=found.shorten())
         log.info("compared", comparison=name, differing=found.differing, seconds=found.seconds)

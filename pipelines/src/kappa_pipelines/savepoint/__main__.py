@@ -12,6 +12,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.revision import REVISION_DIR, REVISION_KEY
 from kappa_crds.savepoint_work import WorkRequest, WorkResult
 from kappa_pipelines.errors import DriverError, UnavailableError
+from kappa_pipelines.exits import describe_exit
 from kappa_pipelines.logs import configure_logs
 from kappa_pipelines.revision.environment import termination_file
 from kappa_pipelines.revision.load import load_model
@@ -28,11 +29,11 @@ def main(arguments: list[str]) -> int:
         configure_logs(savepoint=request.name, task=request.task)
         result = do_work(request, Path(REVISION_DIR) / REVISION_KEY)
     except DriverError as error:
-        result = WorkResult(failure=error.to_exit())
+        result = WorkResult(failure=describe_exit(error))
     except Exception as error:
         log.exception("unexpected")
         crash = UnavailableError(Reason.SAVEPOINT_WORK_FAILED, f"{type(error).__name__}: {error}")
-        result = WorkResult(failure=crash.to_exit())
+        result = WorkResult(failure=describe_exit(crash))
     log.info("ended", **result.model_dump(mode="json", exclude_none=True))
     termination_file().write_text(result.model_dump_json(by_alias=True, exclude_none=True))
     return 0 if result.failure is None else 1

@@ -7,6 +7,7 @@ import structlog
 
 from kappa_crds.progress import SavepointProgress
 from kappa_pipelines.background import BackgroundWorker
+from kappa_pipelines.exits import describe_exit
 from kappa_pipelines.failures.diagnose import explain
 from kappa_pipelines.savepoint.take import Taken
 
@@ -39,7 +40,7 @@ class SavepointWorker(BackgroundWorker[str, SavepointProgress]):
         except Exception as error:  # an error is reported and never stops the pipeline
             failure = explain(error)
             log.warning("savepoint failed", savepoint=work, error=failure.message)
-            self._note(work, done=True, failure=failure.to_exit())
+            self._note(work, done=True, failure=describe_exit(failure))
             return
         self._note(work, done=True, **describe_taken(taken))
         log.info(
