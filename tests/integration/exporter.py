@@ -41,6 +41,11 @@ _PROOF = {
     "tables": 3, "equal": 2, "rows": 1200, "differing": 1, "position": "0/1", "at": "2026-01-01T03:00:00Z", "seconds": 3.5,
     "began": "2026-01-01T03:00:00Z", "ended": "2026-01-01T03:00:05Z",
 }  # fmt: skip
+_REPROCESSING_STATUS = {
+    "phase": "ReadyToCut", "since": "2026-01-01T12:00:00Z", "started": "2026-01-01T12:00:00Z", "conditions": [],
+    "catchUp": {"lag": 7, "recordsPerSecond": 5, "partitions": [{"topic": TOPIC, "partition": 0, "offset": 3, "end": 10, "etaSeconds": 2}]},
+    "comparison": {"cut": {"inputs": [], "taken": "2026-01-01T12:00:00Z"}, "unexpected": 1, "sinks": [{"sink": "log", "summary": {"changed": 1}}]},
+}  # fmt: skip
 _SOURCE_STATUS: dict[str, Any] = {
     "state": "Running", "topicPrefix": "shop", "tables": 3, "lastCheck": "2026-01-01T00:00:00Z",
     "conditions": [
@@ -136,6 +141,7 @@ class Exporter:
         judged = [*say_ready(), {**say_ready()[0], "type": "LagHealthy"}]
         self._show("LagPolicy", "gold", {"conditions": judged}, **selector)
         self._show("CDCSource", "shop", _SOURCE_STATUS, **_SOURCE)
+        self._show("Reprocessing", f"{PIPELINE}-1", _REPROCESSING_STATUS, pipelineRef=PIPELINE)
         metrics.LEADING.set(1)
         metrics.LAST_RESYNC.set_to_current_time()
         for outcome in ("ok", "failed"):

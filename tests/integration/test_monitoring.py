@@ -30,6 +30,7 @@ VARIABLES = {
     "cluster_name": CLUSTER,
     "topic": TOPIC,
     "cdcsource": "shop",
+    "reprocessing": f"{PIPELINE}-1",
 }
 
 

@@ -28,6 +28,9 @@ class OutputReader:
 
     `config` is that of a confluent-kafka Consumer; it reads committed records by default, and commits no offsets. `position` is a stored
     one. Without it, the present topic is read from its start. `interval` is in seconds. It is not safe for several threads.
+
+    `rebuild` is for readers of tables: after a move the new topic is read from its start, because rows of the old version that were not
+    updated since would remain. While `is_rebuilding`, serve the table of the old version.
     """
 
     def __init__(
@@ -36,6 +39,7 @@ class OutputReader:
         resolve: Resolve,
         *,
         position: Position | None = None,
+        rebuild: bool = False,
         interval: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
         consumer: Callable[[dict[str, Any]], Consumer] = Consumer,
@@ -43,7 +47,8 @@ class OutputReader:
         defaults = {"group.id": "kappa-client", "isolation.level": "read_committed"}
         self._consumer = consumer({**defaults, **config, **_OWN})
         self._resolve, self._interval, self._clock = resolve, interval, clock
-        self._position = position
+        self._position, self._rebuild = position, rebuild
+        self._rebuilt_at: Mapping[int, int] = {}
         self._bounds: dict[int, int] = {}
         """The offsets up to which records may be delivered."""
         self._read: dict[int, int] = {}
@@ -58,6 +63,11 @@ class OutputReader:
         if self._position is None:
             raise ResolveError("the alias was not resolved yet; poll first")
         return self._position
+
+    @property
+    def is_rebuilding(self) -> bool:
+        """Return whether the records up to the last cut are not read yet. It is not stored: start a table without a position."""
+        return any(self._read.get(part, 0) < offset for part, offset in self._rebuilt_at.items())
 
     def poll(self, timeout: float) -> Message | None:
         """Return the next record, None after so many seconds without one.
@@ -136,7 +146,8 @@ class OutputReader:
             is_made = move is not None and move is not alias.pending
             if move is None or not is_made or not self._is_read(ends, move):
                 return
-            self._assign(Position(move.new, dict(move.begin), move.at))
+            self._rebuilt_at = move.begin if self._rebuild else {}
+            self._assign(Position(move.new, {} if self._rebuild else dict(move.begin), move.at))
 
     def _start(self, alias: Alias) -> None:
         moved = alias.moves[-1].at if alias.moves else None

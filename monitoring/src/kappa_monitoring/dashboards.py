@@ -26,13 +26,14 @@ from kappa_monitoring.boards.fleet import FLEET
 from kappa_monitoring.boards.model import Board, Panel, Query, Row, Variable
 from kappa_monitoring.boards.pipeline import PIPELINE
 from kappa_monitoring.boards.reprocessing import REPROCESSING
+from kappa_monitoring.boards.reprocessings import REPROCESSINGS
 from kappa_monitoring.boards.savepoints import SAVEPOINTS
 from kappa_monitoring.boards.topic import TOPIC
 from kappa_monitoring.config import Config
 from kappa_monitoring.contract import check_legend, check_query
 from kappa_monitoring.errors import MonitoringError
 
-BOARDS: tuple[Board, ...] = (FLEET, PIPELINE, TOPIC, CDC, SOURCES, SAVEPOINTS, REPROCESSING)
+BOARDS: tuple[Board, ...] = (FLEET, PIPELINE, TOPIC, CDC, SOURCES, SAVEPOINTS, REPROCESSING, REPROCESSINGS)
 _SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 _WIDTH = 24
 _SIZES = {"graph": (8, 12), "value": (6, 6)}

@@ -126,6 +126,21 @@ def test_a_cut_that_is_made_just_after_the_alias_was_read_is_known_before_its_re
     assert {number for topic, number in found if topic == "out"} == set(range(10))
 
 
+def test_a_reader_of_a_table_reads_the_new_version_from_its_start(pipeline: Pipeline) -> None:
+    ends, there = dict(pipeline.ends["out"]), pipeline.cut(THERE)
+    reader = OutputReader(
+        pipeline.config, pipeline.resolve, position=Position("out", ends), rebuild=True, interval=0.05
+    )
+    found, states = [], []
+    for most in (1, 1, 10_000):
+        found += read(reader, most=most)
+        states.append(reader.is_rebuilding)
+        pipeline.alias = Alias("out.r1", (there,))
+    assert states == [False, True, False]
+    assert len(found) == sum(pipeline.ends["out.r1"].values())
+    reader.close()
+
+
 def test_a_cut_that_is_withdrawn_holds_nothing_back(pipeline: Pipeline) -> None:
     reader = pipeline.open(Position("out", dict(pipeline.ends["out"])))
     pipeline.alias = Alias("out", pending=pipeline.cut(THERE))
