@@ -257,5 +257,7 @@ class CDCSourceStatus(ResourceStatus):
     """The answer to the last request in spec.offsets."""
     tables_schema: SchemaStatus | None = None
     """The columns of the tables that the source goes by."""
+    tables_files: str | None = None
+    """The files of the tables in the database at the last check, packed: a truncation changes them."""
     topics: tuple[str, ...] = ()
     """Topics of the connector, read when the resource is deleted with them."""

@@ -233,6 +233,7 @@ class Reason(StrEnum):
     TOPIC_PREFIX_TAKEN = "TopicPrefixTaken", CDC, "An older CDCSource of the KafkaCluster writes the topics of this prefix. Create the source with another `spec.topicPrefix`, or delete the older one."
     OFFSETS_CHANGED = "OffsetsChanged", CDC, "The position of the connector was changed or forgotten because of `spec.offsets`; the message has what that means. There is nothing to do."
     SCHEMA_CHANGED = "SchemaChanged", CDC, "Columns of a table, or tables, changed in the database; the message names them. Change the pipelines that read them."
+    TABLE_REWRITTEN = "TableRewritten", CDC, "A table was truncated, created again, or rewritten by VACUUM FULL, CLUSTER or ALTER TABLE. If it was truncated, its former rows stay in the compacted topic: `kappa cdc reconcile` lists them."
     SCHEMA_REFUSED = "SchemaRefused", CDC, "Columns or tables were dropped, renamed or retyped, and `spec.schemaChanges.policy` is Refuse, so the connector was stopped. Change the pipelines that read them, and accept the change as the message has it."
     INCREMENTAL_SNAPSHOT = "IncrementalSnapshot", CDC, "An incremental snapshot (`spec.snapshot.incremental`) began, ended or was stopped; there is nothing to do."
     INCREMENTAL_SNAPSHOT_FAILED = "IncrementalSnapshotFailed", CDC, "An incremental snapshot was not begun, for the cause in the message. Correct it, and request the snapshot with another text."

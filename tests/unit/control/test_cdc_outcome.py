@@ -11,6 +11,7 @@ from kappa_operator.cdc.facts import Connection, PostgresFacts, PostgresTable, P
 from kappa_operator.cdc.findings import Severity
 from kappa_operator.cdc.guard import find_loss, find_position, format_lsn
 from kappa_operator.cdc.outcome import judge
+from kappa_operator.cdc.shapes import unpack
 from kappa_operator.cdc.work import MOST_BYTES, DatabaseRequest
 
 ORDERS, LOGS = TableName("public", "orders"), TableName("public", "logs")
@@ -77,6 +78,14 @@ def test_a_table_without_a_key_is_an_error_in_compacted_topics(
     result = judge(change(tables=(*FACTS.tables, logs)), ask(**fields))
     found = [each.severity for each in result.findings if each.rule == "no-primary-key"]
     assert found == ([] if severity is None else [severity])
+
+
+def test_files_of_tables_are_read_where_topics_are_compacted() -> None:
+    facts = change(
+        tables=(PostgresTable(ORDERS, owned=True, file=16405), PostgresTable(LOGS, kind="p", owned=True))
+    )
+    assert unpack(judge(facts, ask()).files) == {"public.orders": "16405"}
+    assert judge(facts, ask(compacted=False)).files == ""
 
 
 @pytest.mark.parametrize(

@@ -156,3 +156,14 @@ async def test_tables_that_are_too_many_to_compare_are_reported() -> None:
         in shop.operator.get_condition(SOURCE, "DatabaseReady")[2]
     )
     assert shop.operator.get_condition(SOURCE)[0] == "True"
+
+
+async def test_a_table_with_another_file_may_have_been_truncated() -> None:
+    shop = await start()
+    known = {"public.orders": "16405", "public.lines": "16412"}
+    for files in (known, known, {**known, "public.lines": "16499", "public.new": "16500"}, {}, known):
+        shop.answer = {"files": pack(files) if files else ""}
+        await shop.run(320)
+    (event,) = shop.operator.list_events("TableRewritten")
+    assert "or rewritten by VACUUM FULL, CLUSTER or ALTER TABLE: public.lines. Rows" in event
+    assert shop.operator.get_condition(SOURCE)[0] == "True"

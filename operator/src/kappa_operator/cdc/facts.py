@@ -75,7 +75,8 @@ class PostgresColumn:
 class PostgresTable:
     """A relation. `kind`, `persistence` and `replica_identity` are the letters of `pg_class`.
 
-    `key_index` is a unique index that can be the replica identity of a table without primary key.
+    `key_index` is a unique index that can be the replica identity of a table without primary key. `file` is the number of its first file,
+    which a truncation changes.
     """
 
     name: TableName
@@ -91,6 +92,7 @@ class PostgresTable:
     has_select: bool = True
     has_write: bool = False
     has_row_security: bool = False
+    file: int | None = None
     columns: tuple[PostgresColumn, ...] = ()
 
     @property

@@ -22,6 +22,8 @@ _TEXT, _STATEMENT = 300, 1200
 """Characters of a finding that are kept."""
 _BESIDE_ERRORS = 1500
 """Bytes of columns beside findings that keep a connector from starting."""
+_FILES = 600
+"""Bytes of the files of the tables."""
 _NO_KEY = "no-primary-key"
 
 
@@ -61,7 +63,8 @@ def _describe_columns(facts: Facts, request: DatabaseRequest, most: int) -> dict
     """Return the columns that events have."""
     if not isinstance(facts, PostgresFacts):
         return {}
-    signals, hidden = (
+    tables, signals, hidden = (
+        list_published(facts, build_request(request)),
         _find_signal_table(request),
         [re.compile(to_expression(each), re.IGNORECASE) for each in request.hidden],
     )
@@ -71,10 +74,15 @@ def _describe_columns(facts: Facts, request: DatabaseRequest, most: int) -> dict
             for column in facts.shapes.get(table.name, ())
             if not any(each.fullmatch(f"{table.name}.{column[0]}") for each in hidden)
         )
-        for table in list_published(facts, build_request(request))
+        for table in tables
         if table.name != signals
     }
-    return {"columns": pack(shape, most), "fingerprint": compute_fingerprint(shape)}
+    files = {str(each.name): str(each.file) for each in tables if each.file and each.name != signals}
+    return {
+        "columns": pack(shape, most),
+        "fingerprint": compute_fingerprint(shape),
+        "files": pack(files, _FILES) if request.compacted else "",
+    }
 
 
 def parse_some(texts: Iterable[str], request: DatabaseRequest) -> tuple[TablePattern, ...]:

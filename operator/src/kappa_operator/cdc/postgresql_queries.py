@@ -67,7 +67,8 @@ TABLES: Final[LiteralString] = """
         has_schema_privilege(n.oid, 'USAGE') AS has_usage,
         has_table_privilege(c.oid, 'SELECT') AS has_select,
         has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'DELETE') AS has_write,
-        row_security_active(c.oid) AS has_row_security
+        row_security_active(c.oid) AS has_row_security,
+        pg_relation_filenode(c.oid)::bigint AS file
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     LEFT JOIN pg_class r ON c.relispartition AND r.oid = pg_partition_root(c.oid)
     LEFT JOIN pg_namespace rn ON rn.oid = r.relnamespace

@@ -115,7 +115,7 @@ class DatabaseResult(Status):
     `findings` are the first ones, errors first; `errors` and `warnings` count all. `slot` is there where the database has the slot of the
     connector; `system` identifies the database either way. `binlog` is the binary log of MySQL or MariaDB, and `asked` what it has at the
     marks of the request. `dropped` lists what a drop removed, for people. `columns` are those of the tables, packed, and `fingerprint`
-    that of them. `refused` is why a signal was not written, where to repeat it is no use; else `ranges` are its tables, and `position`
+    that of them; `files` are the files of the tables, packed. `refused` is why a signal was not written, where to repeat it is no use; else `ranges` are its tables, and `position`
     is behind it in the log.
     """
 
@@ -133,6 +133,7 @@ class DatabaseResult(Status):
     dropped: tuple[str, ...] = ()
     refused: str = ""
     columns: str = ""
+    files: str = ""
     fingerprint: str = ""
     ranges: tuple[TableRange, ...] = ()
     position: int | None = None

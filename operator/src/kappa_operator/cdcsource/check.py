@@ -30,6 +30,7 @@ from kappa_operator.cdcsource.model import (
 from kappa_operator.cdcsource.objects import build_database_request, compute_fingerprint, get_slot
 from kappa_operator.cdcsource.pods import create_pod, find_refusal
 from kappa_operator.cdcsource.schema import fold_schema
+from kappa_operator.cdcsource.truncation import fold_files
 from kappa_operator.cdcsource.works import number_work
 from kappa_operator.engine.actions import DeleteObject, EmitEvent, RecordStatus
 from kappa_operator.engine.plan import Plan, Verdict, judge_error, working
@@ -168,8 +169,9 @@ def _finish(observed: CDCSourceObserved, result: DatabaseResult, now: datetime) 
     if not result.problem:
         judged, more, warnings = judge_slot(observed, result.slot, now)
         schema, changes = fold_schema(observed, result)
-        fields |= {**_describe(observed, result), **judged, "tables_schema": schema}
-        warnings = (*warnings, *changes)
+        files, rewritten = fold_files(observed, result)
+        fields |= {**_describe(observed, result), **judged, "tables_schema": schema, "tables_files": files}
+        warnings = (*warnings, *changes, *rewritten)
     before, ready = _get_condition(observed), condition.status == "True"
     verdict = _keep(observed, Verdict("Checking" if ready else "Waiting", reason, message))
     events: tuple[EmitEvent, ...] = ()
