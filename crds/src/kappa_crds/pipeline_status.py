@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from kappa_crds.inputs import InputTopic
 from kappa_crds.model import LIST_MAP_KEYS, LIST_TYPE, Status
 from kappa_crds.resource import ResourceStatus
 from kappa_crds.savepoint import Restoration, Restore
@@ -327,6 +328,11 @@ class PipelineStatus(ResourceStatus):
         tuple[OutputTopic, ...], Field(json_schema_extra={LIST_TYPE: "map", LIST_MAP_KEYS: ["name"]})
     ] = ()
     """The topics that the active run writes to: what readers follow."""
+    inputs: Annotated[
+        tuple[InputTopic, ...], Field(json_schema_extra={LIST_TYPE: "map", LIST_MAP_KEYS: ["name"]})
+    ] = ()
+    """The topics that are read in another version than that of their names, because the Pipeline that writes
+    them was reprocessed."""
     kafka_users: Annotated[
         tuple[KafkaUser, ...], Field(json_schema_extra={LIST_TYPE: "map", LIST_MAP_KEYS: ["name"]})
     ] = ()

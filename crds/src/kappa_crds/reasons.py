@@ -127,6 +127,7 @@ class Reason(StrEnum):
     UPGRADE_REFUSED = "UpgradeRefused", DOES, "The changed spec does not fit the state, or cannot start; the active driver continues. Follow the message, or revert the change."
     UPGRADE_REPROCESSING = "UpgradeReprocessing", DOES, "The changed spec alters what is computed, so a Reprocessing computes the whole log with it beside the active driver; follow that resource, or revert the change."
     SOAKING = "Soaking", DOES, "The changed spec has taken over, and the previous version keeps running beside it, ready to take over again; there is nothing to do."
+    INPUT_MOVED = "InputMoved", DOES, "The Pipeline that writes a source topic was reprocessed, so the driver continues in the new version of the topic, at the same input and with its state; there is nothing to do."
     ROLLED_BACK = "RolledBack", DOES, "The changed spec ran and failed, so the previous revision has taken over again; correct the spec according to the message."
     DRIVER_STOPPED = "DriverStopped", DOES, "The driver ended after a stop request; there is nothing to do."
 
@@ -146,6 +147,7 @@ class Reason(StrEnum):
     UNBOUNDED_STATE = "UnboundedState", FAILED, "A view has unbounded state; bound it according to the message, or accept it with allowUnboundedState if all of it fits."
     STATE_INCOMPATIBLE = "StateIncompatible", FAILED, "The state of the checkpoint does not fit the changed views; go back to the old views, or process the topics again into a new pipeline."
     OFFSETS_LOST = "OffsetsLost", FAILED, "Records that the checkpoint still needs are gone from the topic; give it longer retention, and process what is left into a new pipeline."
+    INPUT_NOT_AT_CUT = "InputNotAtCut", FAILED, "A source topic has another version, and the state is not of the point at which readers moved there; the message has both offsets. Start from empty state as described there, or restore a savepoint that was taken after the move."
     SOURCE_TOPIC_DELETED = "SourceTopicDeleted", FAILED, "A topic does not exist any more; create it, or take it out of the spec."
     PARTITIONS_ADDED = "PartitionsAdded", FAILED, "A topic got more partitions than real-time mode has tasks for; the driver restarts automatically and reads them all."
     CHECKPOINT_UNAVAILABLE = "CheckpointUnavailable", FAILED, "The checkpoint cannot be read or written; check the StateStore. The driver restarts automatically."

@@ -112,6 +112,8 @@ class Cut(Status):
     """Ends of the outputs of the version that is active after."""
     taken: datetime
     """When it was recorded."""
+    readers: tuple[str, ...] = ()
+    """Pipelines that had read the old outputs exactly up to here: they continue in the new ones."""
 
 
 def write_positions(offsets: TopicOffsets) -> tuple[TopicPosition, ...]:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from kappa_crds.inputs import TopicMove
 from kappa_crds.model import Model
 from kappa_crds.permissions import Permission, Subject, list_permissions, name_consumer_group
 from kappa_crds.pipeline import PipelineSpec
@@ -89,6 +90,7 @@ class Revision(StoreAccess):
     `from_beginning` are sources that the checkpoint was created with at their first record, as in `spec` here, for any spec of the pipeline.
     `content` is a hash of all but where the state is and what it is made of, and `spec.restart_nonce`.
     `outputs` is the version of the topics that are written: 0 for those of the spec, N for `NAME.rN`. `topics` has their names.
+    `moves` are those of sources to topics of another version: a checkpoint that was at the end of one continues at its beginning.
     """
 
     namespace: str
@@ -109,6 +111,7 @@ class Revision(StoreAccess):
     from_beginning: tuple[str, ...] = ()
     content: str = ""
     outputs: int = 0
+    moves: tuple[TopicMove, ...] = ()
 
     def to_manifest(self) -> dict[str, Any]:
         """Return what is not as the contract's defaults: a field that a later contract has besides changes no revision (ADR 29)."""

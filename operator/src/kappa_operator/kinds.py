@@ -31,7 +31,12 @@ from kappa_operator.pipeline.decide import PIPELINE_STEPS
 from kappa_operator.pipeline.objects import DRIVER_ROLE, PIPELINE_LABEL
 from kappa_operator.pipeline.observe import find_held_by_pipeline, forget_pipeline, observe_pipeline
 from kappa_operator.reprocessing.decide import REPROCESSING_STEPS
-from kappa_operator.reprocessing.observe import find_reprocessed, forget_reprocessing, observe_reprocessing
+from kappa_operator.reprocessing.observe import (
+    find_moving,
+    find_reprocessed,
+    forget_reprocessing,
+    observe_reprocessing,
+)
 from kappa_operator.savepoint.decide import SAVEPOINT_STEPS
 from kappa_operator.savepoint.objects import SAVEPOINT_LABEL
 from kappa_operator.savepoint.observe import find_waiting_for_savepoint, observe_savepoint
@@ -144,6 +149,7 @@ KIND_TABLE = build_table(
             limit="reprocessings",
             finalizer=REPROCESSING_FINALIZER,
             find_dependents=find_reprocessed,
+            find_followers=find_moving,
             on_deleted=forget_reprocessing,
         ),
     ),

@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import effort
+from unit.control.downstream import DownstreamLife
 from unit.control.lives import CRASH, HOPELESS, Life, Step, both, lose_driver, wait_an_hour, write
 from unit.control.reprocessings import (
     FIXED,
@@ -47,6 +48,25 @@ STEPS: dict[str, tuple[Step, ...]] = {
     "suspending": (write(SPEC), write(BY_HAND), write({**BY_HAND, "suspend": True})),
     "losing both drivers": (write(SPEC), write(BY_HAND), lose_driver),
 }
+
+
+READ_BY_ANOTHER: dict[str, tuple[Step, ...]] = {
+    "to the end": (write(SPEC), write(FIXED)),
+    "aborting": (write(SPEC), write(BY_HAND), request("Abort")),
+    "rolling back": (write(SPEC), both(pause_at("Soaking"), write(FIXED)), request("Rollback")),
+    "another spec": (write(SPEC), write(BY_HAND), write(OTHER)),
+}
+
+
+@pytest.mark.parametrize("name", READ_BY_ANOTHER)
+async def test_dying_after_any_write_moves_readers_as_well_or_none(name: str) -> None:
+    wanted, ends = await live_and_die(*READ_BY_ANOTHER[name], kind=DownstreamLife)
+    assert ends
+    wanted_runs = {role: run[1:] for role, run in wanted.pop("runs").items()}
+    assert wanted["holding"] == []
+    for death, end in ends.items():
+        runs = {role: run[1:] for role, run in end.pop("runs").items()}
+        assert (end, runs) == (wanted, wanted_runs), death
 
 
 @pytest.mark.parametrize("name", STEPS)

@@ -73,6 +73,8 @@ class KindEntry(Generic[ObservedT]):
     """Fields of its status that name resources, as its spec does."""
     find_dependents: Callable[["ResourceCache", Key], Iterable[Key]] = lambda _cache, _key: ()
     """Resources that may wait for one of this kind without naming it."""
+    find_followers: Callable[["ResourceCache", Key], Iterable[Key]] = lambda _cache, _key: ()
+    """Resources that have to act at once on a change of one of this kind, also where they are ready."""
     pods: OwnedPods | None = None
     on_deleted: Callable[["OperatorContext", Key], None] = lambda _context, _key: None
     """Lets go what the process holds for a resource that is gone."""

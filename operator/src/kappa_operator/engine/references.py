@@ -94,9 +94,10 @@ def find_dependents(cache: ResourceCache, key: Key, *, renewed: bool = False) ->
     """Return the resources to reconcile now that this one changed.
 
     Those that name it, unless they are ready: a check that found everything as before must not wake ten thousand topics. A spec
-    that was `renewed`, or is gone, concerns all of them. And those that wait for it without naming it, by its kind's entry.
+    that was `renewed`, or is gone, concerns all of them. And those that wait for it without naming it, or follow it, by its kind's entry.
     """
     naming = {each for each in cache.find_naming(key) if renewed or cache.is_waiting(each)}
     others = {each for each in cache.kinds[key.kind].find_dependents(cache, key) if cache.is_waiting(each)}
-    found = (naming | others) - {key}
+    followers = set(cache.kinds[key.kind].find_followers(cache, key))
+    found = (naming | others | followers) - {key}
     return sorted(each for each in found if cache.is_deleting(each) or not cache.is_shortened(each))

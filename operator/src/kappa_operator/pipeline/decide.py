@@ -30,6 +30,7 @@ from kappa_operator.errors import NameTaken
 from kappa_operator.pipeline import lifecycle, savepoints, verdicts
 from kappa_operator.pipeline import progress as figures
 from kappa_operator.pipeline.driver import DriverPod, count_failure, forgive
+from kappa_operator.pipeline.inputs import await_cut, move_inputs
 from kappa_operator.pipeline.model import SOON, PipelineObserved, build_status, record, wait
 from kappa_operator.pipeline.news import keep_news
 from kappa_operator.pipeline.pace import IDLE, LAGGING
@@ -158,6 +159,8 @@ def follow_driver(observed: PipelineObserved, now: datetime) -> Plan | None:
         verdict = replace(verdict, message=f"{verdict.message}; but {observed.dependencies.message}")
     if observed.side.failure is not None:
         verdict = replace(verdict, message=f"{verdict.message}; the run beside it: {observed.side.failure}")
+    if observed.inputs.behind:
+        verdict = replace(verdict, message=f"{verdict.message}; {observed.inputs.behind}")
     restarts = forgive(observed.status.restarts, progress.running_since, spec.restart, now)
     fields = {
         **figures.build_progress_fields(observed.status, progress, spec, now),
@@ -273,7 +276,9 @@ ACTIVE_STEPS: tuple[Step[PipelineObserved], ...] = (
     savepoints.take_scheduled_savepoint,
     savepoints.expire_savepoints,
     drop_users,
+    move_inputs,
     follow_driver,
+    await_cut,
     handover.change_running,
     stop_driver,
     rest_suspended,

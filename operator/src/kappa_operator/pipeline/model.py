@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from kappa_crds.guarantee import compute_guarantee
+from kappa_crds.inputs import InputTopic
 from kappa_crds.pipeline_status import (
     AT_WORK,
     TAKEN_BACK,
@@ -54,6 +55,22 @@ class KeptRevision:
 
 
 @dataclass(frozen=True)
+class Inputs:
+    """The versions of topics that a pipeline has to read.
+
+    `awaited` is the Reprocessing whose cut is recorded and not made yet. `behind` names the topics it reads in a version that is not
+    written any more, as it was not at the cut.
+    """
+
+    topics: tuple[InputTopic, ...] = ()
+    awaited: str = ""
+    behind: str = ""
+
+
+NO_INPUTS = Inputs()
+
+
+@dataclass(frozen=True)
 class PipelineObserved:
     """All that a decision about a pipeline needs.
 
@@ -66,7 +83,7 @@ class PipelineObserved:
     `drivers` is the number of drivers that are polled. `certificate` is that of the control port while a driver reports.
     `user` is that of the pipeline in Kafka, where it has one of its own, and `unused_users` are others that the status has.
     `refused_drop`: a permission or a user that is not needed could not be removed. `known` is the revision that was built last. `side` is
-    what there is of a run beside the active one.
+    what there is of a run beside the active one. `inputs` are the versions of topics that sources have to read.
     """
 
     resource: PipelineResource
@@ -92,6 +109,7 @@ class PipelineObserved:
     failures: tuple[Failure, ...] = ()
     known: BuiltRevision | None = None
     side: SideObserved = NO_SIDE
+    inputs: Inputs = NO_INPUTS
 
     @property
     def status(self) -> PipelineStatus:
@@ -179,7 +197,7 @@ def build_from_empty(observed: PipelineObserved, new: NewCheckpoint) -> Revision
     """Return the revision of the spec that starts from empty state in a new checkpoint."""
     if isinstance(observed.dependencies, Verdict):
         raise AssertionError("a change starts only when its dependencies were found")
-    place = Place(new.checkpoint, from_beginning=new.from_beginning)
+    place = Place(new.checkpoint, from_beginning=new.from_beginning, inputs=observed.status.inputs)
     return build_revision(observed.resource, observed.dependencies, observed.images, place)
 
 

@@ -29,7 +29,7 @@ from kappa_operator.errors import DriverUnreachable, SecretProblem
 from kappa_operator.pipeline.control import forget_control, read_control
 from kappa_operator.pipeline.dependencies import observe_dependencies
 from kappa_operator.pipeline.driver import DriverPod
-from kappa_operator.pipeline.model import KeptRevision, PipelineObserved
+from kappa_operator.pipeline.model import Inputs, KeptRevision, PipelineObserved
 from kappa_operator.pipeline.objects import (
     DRIVER_ROLE,
     EXECUTOR_ROLE,
@@ -47,6 +47,7 @@ from kappa_operator.pipeline.shadow.observe import complete_side, concerns_side,
 from kappa_operator.pipeline.upgrade.handover import would_start
 from kappa_operator.pipeline.user import DROPS, KEEPS
 from kappa_operator.pipeline.user_reads import observe_unused, observe_user
+from kappa_operator.reprocessing.readers import find_inputs
 from kappa_operator.savepoint.objects import SavepointResource
 from kappa_operator.settings import Settings
 from kappa_operator.statestore.users import find_deleting_stores
@@ -123,6 +124,9 @@ async def observe_pipeline(
         drivers=len(context.progress),
         known=context.revisions.get(key),
         side=await observe_side(context, resource, found, pods, beside),
+        inputs=Inputs(resource.status.inputs)
+        if isinstance(found, Verdict)
+        else find_inputs(cache, resource, found.topics),
     )
     if observed.built is not None:
         context.revisions[key] = observed.built

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from kappa_crds.inputs import InputTopic, name_read
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.permissions import name_version
 from kappa_crds.pipeline import PipelineSpec
@@ -136,6 +137,8 @@ class Place:
     from_beginning: tuple[str, ...] = ()
     outputs: int = 0
     """The version of the topics that are written."""
+    inputs: tuple[InputTopic, ...] = ()
+    """The topics that are read in another version."""
 
 
 def read_place(status: PipelineStatus) -> Place:
@@ -146,6 +149,7 @@ def read_place(status: PipelineStatus) -> Place:
         status.shuffle_partitions,
         status.from_beginning,
         status.active.outputs,
+        status.inputs,
     )
 
 
@@ -173,6 +177,8 @@ def build_revision(
 def move_revision(revision: Revision, metadata: Metadata, place: Place) -> Revision:
     """Return the revision with its state in another place; its sources start where they did there."""
     store = revision.checkpoint.rsplit("/", 1)[0]
+    written = name_written(revision.spec, revision.topics, place.outputs, revision.outputs)
+    inputs = tuple(each for each in place.inputs if each.name in list_read(revision.spec))
     partitions = (
         revision.spec.state_partitions or place.shuffle_partitions or revision.tuning.shuffle_partitions
     )
@@ -182,8 +188,9 @@ def move_revision(revision: Revision, metadata: Metadata, place: Place) -> Revis
             "restoration": place.restoration,
             "tuning": revision.tuning.model_copy(update={"shuffle_partitions": partitions}),
             "from_beginning": place.from_beginning,
-            "topics": name_written(revision.spec, revision.topics, place.outputs, revision.outputs),
+            "topics": name_read(written, inputs),
             "outputs": place.outputs,
+            "moves": tuple(each.move for each in inputs if each.move is not None),
         }
     )
 
@@ -197,6 +204,13 @@ def name_written(
     return {
         name: topic.removesuffix(before) + after if name in written else topic
         for name, topic in topics.items()
+    }
+
+
+def list_read(spec: PipelineSpec) -> set[str]:
+    """Return the topics that are read and not written, by their names in the spec."""
+    return {name for source in spec.sources for name in source.topic_names} - {
+        topic for _, topic in spec.written
     }
 
 

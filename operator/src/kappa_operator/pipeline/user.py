@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from kappa_crds.inputs import name_read
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.permissions import (
     KafkaResource,
@@ -110,7 +111,13 @@ def list_needs(resource: PipelineResource, topics: Mapping[str, str]) -> list[Pe
     metadata, spec, status = resource.metadata, resource.spec, resource.status
     group = name_consumer_group(metadata.namespace, metadata.name)
     subjects = [
-        Subject(spec, name_written(spec, topics, version), group, metadata.uid, version)
+        Subject(
+            spec,
+            name_read(name_written(spec, topics, version), status.inputs),
+            group,
+            metadata.uid,
+            version,
+        )
         for version in sorted({status.active.outputs, *(run.outputs for run in status.sides)})
     ]
     needs = [each for subject in subjects for each in list_permissions(subject)]
@@ -122,6 +129,12 @@ def list_needs(resource: PipelineResource, topics: Mapping[str, str]) -> list[Pe
             for subject in subjects
             for sink in spec.sinks
         ]
+    moves = (
+        each.move for each in status.inputs if each.move is not None
+    )  # a driver that ends still reads the old one
+    needs += [
+        Permission(KafkaResource.TOPIC, move.old, Operation.READ, role="moved source") for move in moves
+    ]
     for each in needs:
         if each.is_prefix and not each.name:
             raise NotAllowed(

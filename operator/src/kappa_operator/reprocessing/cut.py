@@ -4,7 +4,7 @@ The point is the highest offset of each partition that a driver has reached or w
 After a hold that ends before both are there, both hold once more. A recorded cut stays right when the drivers continue: both have committed just there.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -47,24 +47,16 @@ def reach_cut(observed: ReprocessingObserved, now: datetime) -> Reaching:
             f"a driver cannot reach the common input: {refused}; both continue, and it is tried again",
             continue_drivers(observed),
         )
-    holds = tuple(_hold(observed, drivers))
+    holds = tuple(hold_drivers(drivers))
     if not all(
         each.progress and each.progress.hold and each.progress.hold.phase is not HoldPhase.ENDING
         for each in drivers
     ):
         return Reaching("both drivers end their batch", holds)
     target = find_target(drivers)
-    late = [each for each in drivers if not _has_reached(each, target)]
+    late = [each for each in drivers if not has_reached(each, target)]
     if late:
-        advance = (
-            AdvanceDriver(each.pod.ref, each.pod.address, observed.token, target)
-            for each in late
-            if each.pod
-            and each.pod.address
-            and each.progress
-            and each.progress.hold
-            and each.progress.hold.target != target
-        )
+        advance = (each for driver in late for each in advance_driver(driver, target))
         names = ", ".join(_name(each) for each in late)
         return Reaching(f"{names} reads up to the common input", (*holds, *advance))
     return Reaching("both drivers hold at the common input", cut=build_cut(drivers, target, now))
@@ -91,10 +83,11 @@ def build_cut(drivers: list[Driver], target: InputVector, now: datetime) -> Cut:
 
 
 def continue_drivers(observed: ReprocessingObserved) -> tuple[Action, ...]:
-    """Return what ends the holds of both drivers, as far as they hold."""
+    """Return what ends the holds of both drivers, and of those of readers, as far as they hold."""
+    readers = (each.driver for each in observed.readers)
     return tuple(
-        ContinueDriver(each.pod.ref, each.pod.address, observed.token)
-        for each in (observed.active, observed.side)
+        ContinueDriver(each.pod.ref, each.pod.address, each.token)
+        for each in (observed.active, observed.side, *readers)
         if each is not None
         and each.pod
         and each.pod.address
@@ -103,20 +96,28 @@ def continue_drivers(observed: ReprocessingObserved) -> tuple[Action, ...]:
     )
 
 
-def _hold(observed: ReprocessingObserved, drivers: list[Driver]) -> Iterator[HoldDriver]:
+def hold_drivers(drivers: Iterable[Driver], seconds: float = HOLD_SECONDS) -> Iterator[HoldDriver]:
     """Yield what makes each driver hold, or hold longer."""
     for each in drivers:
         if each.pod is None or each.pod.address is None or each.progress is None:
             continue
         hold, at = each.progress.hold, each.progress.reported_at
         left = None if hold is None or at is None else (hold.until - at).total_seconds()
-        if hold is None or (left is not None and left < HOLD_SECONDS / 2):
-            yield HoldDriver(each.pod.ref, each.pod.address, observed.token, HOLD_SECONDS)
+        if hold is None or (left is not None and left < seconds / 2):
+            yield HoldDriver(each.pod.ref, each.pod.address, each.token, seconds)
 
 
-def _has_reached(driver: Driver, target: InputVector) -> bool:
+def has_reached(driver: Driver, target: InputVector) -> bool:
+    """Return whether a driver holds at this point."""
     hold = driver.progress.hold if driver.progress else None
     return hold is not None and hold.has_reached(target)
+
+
+def advance_driver(driver: Driver, target: InputVector) -> Iterator[AdvanceDriver]:
+    """Yield what makes a driver that holds advance, where it was not sent there yet."""
+    hold = driver.progress.hold if driver.progress else None
+    if driver.pod and driver.pod.address and hold and hold.target != target:
+        yield AdvanceDriver(driver.pod.ref, driver.pod.address, driver.token, target)
 
 
 def _name(driver: Driver) -> str:

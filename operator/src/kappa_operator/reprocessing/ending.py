@@ -98,7 +98,7 @@ def end_early(observed: ReprocessingObserved, now: datetime) -> Plan | None:
 def _abort(observed: ReprocessingObserved, why: str, now: datetime, **fields: Any) -> Plan:
     verdict = stalled(Phase.ABORTED, Reason.ABORTED, f"{why}; the active version was not touched")
     plan = enter(observed, Phase.ABORTED, verdict, now, why=why, **fields)
-    return Plan((*plan.actions, *_release(observed)), requeue=True)
+    return Plan((*_release(observed), *plan.actions), requeue=True)
 
 
 def _fail(observed: ReprocessingObserved, now: datetime) -> Plan | None:
@@ -107,7 +107,7 @@ def _fail(observed: ReprocessingObserved, now: datetime) -> Plan | None:
         return None
     verdict = stalled(Phase.FAILED, Reason.REPROCESSING_FAILED, f"{why}; the active version was not touched")
     plan = enter(observed, Phase.FAILED, verdict, now, why=why)
-    return Plan((*plan.actions, *_release(observed)), requeue=True)
+    return Plan((*_release(observed), *plan.actions), requeue=True)
 
 
 def _find_refusal(observed: ReprocessingObserved) -> str:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from kappa_crds.pipeline_status import Run, UpgradePhase, UpgradeStatus
-from kappa_crds.progress import DriverState, Progress
+from kappa_crds.progress import DriverState, Hold, Progress
 from kappa_crds.reprocessing import ReprocessingPhase, ReprocessingStatus
 from kappa_crds.resource import ResourceStatus
 from kappa_operator.engine.actions import RecordStatus
@@ -23,9 +23,10 @@ NO_HOLDS = Holds()
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """The driver of a run: its pod, and its report while it answers."""
+    """The driver of a run: the Secret with its token, its pod, and its report while it answers."""
 
     run: Run
+    token: ObjectRef
     pod: DriverPod | None = None
     progress: Progress | None = None
 
@@ -35,18 +36,33 @@ class Driver:
         return self.progress is not None and self.progress.state is DriverState.RUNNING
 
 
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Another Pipeline that reads the outputs, and the driver of its active run. `is_changing`: its driver is about to be replaced."""
+
+    name: str
+    driver: Driver
+    is_changing: bool = False
+
+    @property
+    def hold(self) -> Hold | None:
+        """Return the hold of its driver."""
+        return None if self.driver.progress is None else self.driver.progress.hold
+
+
 @dataclass(frozen=True)
 class ReprocessingObserved:
     """All that a decision about a reprocessing needs.
 
     `pipeline` is None where it is gone or cannot be read. `active` and `side` are the drivers of its runs, the side run only where it is of
-    this reprocessing. `proof` is that of the log, while one is needed, `holds` are what holds its retention, or gives it back, `eta` the estimate of the replay.
+    this reprocessing. `readers` are the Pipelines that read the outputs, until the runs are exchanged. `proof` is that of the log, while one is needed, `holds` are what holds its retention, or gives it back, `eta` the estimate of the replay.
     """
 
     resource: ReprocessingResource
     pipeline: PipelineResource | None = None
     active: Driver | None = None
     side: Driver | None = None
+    readers: tuple[Reader, ...] = ()
     proof: LogProof | None = None
     holds: Holds = NO_HOLDS
     eta: Eta | None = None

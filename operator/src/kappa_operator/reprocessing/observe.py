@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from kappa_crds.pipeline_status import Run
+from kappa_crds.pipeline_status import AT_WORK, Run
 from kappa_crds.reprocessing import ENDS, WANTS_SHADOW, WANTS_SOAKING, ReprocessingPhase
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
@@ -15,12 +15,15 @@ from kappa_operator.errors import KappaError
 from kappa_operator.log.eta import Eta, estimate
 from kappa_operator.log.facts import Edge
 from kappa_operator.log.hold import Holds, name_holder
+from kappa_operator.pipeline.driver import DriverPod
 from kappa_operator.pipeline.log import plan_holds, plan_release, prove_pipeline
-from kappa_operator.pipeline.objects import PipelineResource
+from kappa_operator.pipeline.objects import PipelineResource, build_token_ref
 from kappa_operator.pipeline.observe import observe_drivers, observe_progress
+from kappa_operator.pipeline.shadow.model import BESIDE
 from kappa_operator.reprocessing.catch_up import list_positions
-from kappa_operator.reprocessing.model import Driver, ReprocessingObserved
+from kappa_operator.reprocessing.model import Driver, Reader, ReprocessingObserved
 from kappa_operator.reprocessing.objects import ReprocessingResource
+from kappa_operator.reprocessing.readers import find_readers, list_readers
 
 
 def forget_reprocessing(context: OperatorContext, key: Key) -> None:
@@ -31,6 +34,18 @@ def forget_reprocessing(context: OperatorContext, key: Key) -> None:
 def find_reprocessed(cache: ResourceCache, key: Key) -> Iterator[Key]:
     """Yield the Pipeline of a reprocessing, which acts on its phase."""
     yield from (each for each in cache.find_named(key) if each.kind == "Pipeline")
+
+
+def find_moving(cache: ResourceCache, key: Key) -> Iterator[Key]:
+    """Yield the Pipeline of a reprocessing with a cut, and those that read its outputs: all are ready, and their drivers hold."""
+    resource: ReprocessingResource | None = cache.get(key)
+    if resource is None or (resource.status.cut is None and resource.status.rollback_cut is None):
+        return
+    for each in find_reprocessed(cache, key):
+        pipeline: PipelineResource | None = cache.get(each)
+        if pipeline is not None:
+            yield each
+            yield from (Key.of(reader) for reader in list_readers(cache, pipeline))
 
 
 async def observe_reprocessing(
@@ -64,14 +79,36 @@ async def _observe_drivers(
 ) -> ReprocessingObserved:
     pods = await observe_drivers(context, pipeline, SHORT)
 
-    async def find(run: Run | None) -> Driver | None:
-        if run is None:
-            return None
-        pod = next((pod for pod in pods if pod.generation == run.generation), None)
-        return Driver(run, pod, await observe_progress(context, pipeline, pods, run.generation))
-
     own = (run for run in pipeline.status.sides if run.reprocessing == observed.resource.metadata.name)
-    return replace(observed, active=await find(pipeline.status.active), side=await find(next(own, None)))
+    side, active = next(own, None), pipeline.status.active
+    observed = replace(
+        observed,
+        active=await _observe_driver(context, pipeline, pods, active),
+        side=None if side is None else await _observe_driver(context, pipeline, pods, side),
+    )
+    is_cutting = observed.phase is ReprocessingPhase.CUTTING_OVER and not observed.has_cut_over
+    is_rolling_back = observed.phase is ReprocessingPhase.ROLLING_BACK and observed.has_cut_over
+    if not is_cutting and not is_rolling_back:
+        return observed
+    found = [await _observe_reader(context, each) for each in find_readers(context.cache, pipeline)]
+    return replace(observed, readers=tuple(found))
+
+
+async def _observe_driver(
+    context: OperatorContext, pipeline: PipelineResource, pods: tuple[DriverPod, ...], run: Run
+) -> Driver:
+    pod = next((pod for pod in pods if pod.generation == run.generation), None)
+    progress = await observe_progress(context, pipeline, pods, run.generation)
+    return Driver(run, build_token_ref(pipeline), pod, progress)
+
+
+async def _observe_reader(context: OperatorContext, pipeline: PipelineResource) -> Reader:
+    status = pipeline.status
+    pods = await observe_drivers(context, pipeline, SHORT)
+    change = status.upgrade
+    is_changing = change is not None and change.phase in (*AT_WORK, *BESIDE)
+    driver = await _observe_driver(context, pipeline, pods, status.active)
+    return Reader(pipeline.metadata.name, driver, is_changing or status.active.stopping_since is not None)
 
 
 def _estimate(context: OperatorContext, key: Key, observed: ReprocessingObserved) -> Eta | None:

@@ -13,13 +13,16 @@ from kappa_operator.engine.actions import Action
 from kappa_operator.engine.plan import Plan, ready, stalled, working
 from kappa_operator.log.proof import Gap
 from kappa_operator.reprocessing.catch_up import STEADY, is_near, measure
-from kappa_operator.reprocessing.cut import Reaching, continue_drivers, reach_cut
+from kappa_operator.reprocessing.cut import Reaching, continue_drivers
 from kappa_operator.reprocessing.model import ReprocessingObserved, enter, record, report
+from kappa_operator.reprocessing.move import keep_holding, reach_moving_cut
 from kappa_operator.reprocessing.requests import carry_out, explain_gate
 
 Phase = ReprocessingPhase
 _MOST_GAPS = 50
 _MOST_CRASHES = 2
+READER_PATIENCE = 30.0
+"""Seconds for which a rollback waits for readers that cannot hold: it takes a version away that may be wrong."""
 UNCUT_PATIENCE = 60.0
 """Seconds for which a rollback waits for a common cut: a new version that does not run cannot hold."""
 
@@ -164,12 +167,13 @@ def cut_over(observed: ReprocessingObserved, now: datetime) -> Plan | None:
     if observed.phase is not Phase.CUTTING_OVER:
         return None
     if observed.status.cut is None:
-        return _reach(observed, reach_cut(observed, now), "cut", Reason.CUTTING_OVER, now)
+        return _reach(observed, reach_moving_cut(observed, now), "cut", Reason.CUTTING_OVER, now)
     if not observed.has_cut_over:
         verdict = working(
             Phase.CUTTING_OVER, Reason.CUTTING_OVER, "the Pipeline makes the new version active"
         )
-        return report(observed, verdict, now, intervals.WORKING)
+        plan = report(observed, verdict, now, intervals.WORKING)
+        return Plan(() if observed.failure else keep_holding(observed), plan.status, plan.requeue_after)
     soak = observed.resource.spec.soak
     message = f"the new version is active since {now:%Y-%m-%dT%H:%M:%SZ}; the old one soaks for {soak}"
     plan = enter(observed, Phase.SOAKING, working(Phase.SOAKING, Reason.SOAKING, message), now)
@@ -233,19 +237,20 @@ def roll_back(observed: ReprocessingObserved, now: datetime) -> Plan | None:
     if change is not None and change.phase is UpgradePhase.ROLLED_BACK:
         verdict = stalled(Phase.ROLLED_BACK, Reason.ROLLED_BACK, f"the old version is active again: {why}")
         plan = enter(observed, Phase.ROLLED_BACK, verdict, now)
-        return Plan((*plan.actions, *_release(observed)), requeue=True)
+        return Plan((*_release(observed), *plan.actions), requeue=True)
     if not observed.has_cut_over:
         return finish(observed, "the Pipeline was changed before the rollback", now)
     if observed.status.rollback_cut is None:
-        reaching = reach_cut(observed, now)
         waited = (now - (observed.status.since or now)).total_seconds()
+        reaching = reach_moving_cut(observed, now, leaves_readers=waited > READER_PATIENCE)
         is_running = observed.active is not None and observed.active.is_running
         if reaching.cut is None and not is_running and waited > UNCUT_PATIENCE:
             without = Cut(inputs=(), taken=now.replace(microsecond=0))
             return record(observed, rollback_cut=without)
         return _reach(observed, reaching, "rollback_cut", Reason.ROLLING_BACK, now)
     message = f"the Pipeline makes the old version active: {why}"
-    return report(observed, working(Phase.ROLLING_BACK, Reason.ROLLING_BACK, message), now, intervals.WORKING)
+    plan = report(observed, working(Phase.ROLLING_BACK, Reason.ROLLING_BACK, message), now, intervals.WORKING)
+    return Plan(() if observed.failure else keep_holding(observed), plan.status, plan.requeue_after)
 
 
 def finish(observed: ReprocessingObserved, why: str, now: datetime, **fields: Any) -> Plan:

@@ -40,6 +40,7 @@ from kappa_pipelines.sinks.writer_fence import fence_writers
 from kappa_pipelines.sources.idleness import IdleWatch
 from kappa_pipelines.upgrade.dry_run import DryRun, remove_copies
 from kappa_pipelines.upgrade.fingerprints import check_fit, write_fingerprints
+from kappa_pipelines.upgrade.moves import move_checkpoint
 from kappa_pipelines.upgrade.repartition import check_repartition, repartition_checkpoint
 
 log = structlog.get_logger()
@@ -175,6 +176,7 @@ def _acquire(spark: SparkSession, revision: Revision, generation: int) -> Fence:
     fence.files.remove(PINS)
     remove_copies(fence.files, generation)
     _restore(revision, fence.files)
+    move_checkpoint(fence.files, revision)
     rewrite_all_schema_paths(fence.files, fence.root)
     fence.publish()
     for key, value in fence.list_settings().items():

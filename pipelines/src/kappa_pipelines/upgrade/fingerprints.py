@@ -1,6 +1,6 @@
 """State fingerprints of a pipeline's queries, stored in its checkpoint: they describe the stored state."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from pydantic import ValidationError
 
@@ -24,6 +24,19 @@ def write_fingerprints(files: Folder, shapes: Mapping[str, QueryFingerprint]) ->
         _write(files, sink, left.replace(left=True))
     for sink, shape in shapes.items():
         _write(files, sink, shape)
+
+
+def rename_topic(files: Folder, sinks: Iterable[str], sources: Collection[str], old: str, new: str) -> None:
+    """Have the stored fingerprints of queries name another version of a topic that these sources read."""
+    for sink, shape in read_fingerprints(files).items():
+        known = {
+            name: ", ".join(new if topic == old else topic for topic in text.split(", "))
+            if name in sources
+            else text
+            for name, text in shape.sources.items()
+        }
+        if sink in sinks:
+            _write(files, sink, shape.replace(sources=known))
 
 
 def _write(files: Folder, sink: str, shape: QueryFingerprint) -> None:

@@ -193,7 +193,14 @@ def build_shadow_revision(observed: PipelineObserved, run: Run) -> Revision | No
     if isinstance(observed.dependencies, Verdict):
         return None
     kept = run.place or RunPlace()
-    place = Place(run.checkpoint, kept.restoration, kept.shuffle_partitions, kept.from_beginning, run.outputs)
+    place = Place(
+        run.checkpoint,
+        kept.restoration,
+        kept.shuffle_partitions,
+        kept.from_beginning,
+        run.outputs,
+        observed.status.inputs,
+    )
     return build_revision(observed.resource, observed.dependencies, observed.images, place)
 
 

@@ -141,7 +141,9 @@ def restore_savepoint(observed: PipelineObserved, now: datetime) -> Plan | None:
         savepoint=name_savepoint(savepoint.metadata),
         fork=savepoint.spec.pipeline_ref != observed.resource.metadata.name,
     )
-    place = Place(number, source, savepoint.status.shuffle_partitions, status.from_beginning)
+    place = Place(
+        number, source, savepoint.status.shuffle_partitions, status.from_beginning, inputs=status.inputs
+    )
     change = withdraw(status.upgrade, "spec.restore names another state", now)
     if status.active.revision is not None:
         revision = build_revision(observed.resource, dependencies, observed.images, place)

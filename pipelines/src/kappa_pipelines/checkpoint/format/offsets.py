@@ -6,6 +6,7 @@ An entry of the offset log (version 2) has a line of JSON with the metadata of i
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +66,22 @@ def read_entry(files: Folder, sink: str, batch: int) -> Entry | None:
     """Return the entry of a batch; None if the log does not have it."""
     held = files.read(f"{sink}/offsets/{batch}") if batch >= 0 else None
     return None if held is None else parse_entry(held.decode(errors="replace"))
+
+
+def replace_ends(files: Folder, sink: str, batch: int, ends: Mapping[str, SourceOffset]) -> None:
+    """Write the entry of a batch again, with other ends of its sources. Spark accepts one without a checksum, and its own is of the former one."""
+    path = f"{sink}/offsets/{batch}"
+    lines = (files.read(path) or b"").decode().splitlines()
+    changed = [_replace_line(line, ends) for line in lines]
+    files.delete(f"{path}.crc")
+    files.write(path, "\n".join(changed).encode())
+
+
+def _replace_line(line: str, ends: Mapping[str, SourceOffset]) -> str:
+    found = _LINE.match(line)
+    if found is None or found[1] not in ends:
+        return line
+    return f"{found[1]}:{json.dumps(ends[found[1]], separators=(',', ':'))}"
 
 
 def read_committed_offsets(files: Folder, sink: str) -> dict[str, Offsets]:

@@ -1,0 +1,92 @@
+"""The cut of readers: other Pipelines read the old outputs exactly up to their ends at the common cut, and hold there (ADR 72).
+
+They are brought there last, while both versions hold and nothing is written. No driver holds for a reader that
+does not run, or is far behind: both versions hold only when all readers are near. The cut is recorded when all are there; from then on they follow it themselves.
+"""
+
+from datetime import datetime
+
+from kappa_crds.progress import HoldPhase, InputVector
+from kappa_crds.reprocessing import Cut, read_positions
+from kappa_operator.engine.actions import Action
+from kappa_operator.reprocessing.catch_up import is_near
+from kappa_operator.reprocessing.cut import (
+    Reaching,
+    advance_driver,
+    continue_drivers,
+    has_reached,
+    hold_drivers,
+    reach_cut,
+)
+from kappa_operator.reprocessing.model import Reader, ReprocessingObserved
+
+READER_HOLD_SECONDS = 600.0
+"""How long a reader holds at most without another request: it must not read on before it is moved, also where the operator is away."""
+
+
+def reach_moving_cut(
+    observed: ReprocessingObserved, now: datetime, *, leaves_readers: bool = False
+) -> Reaching:
+    """Return the next step to a common cut of both drivers and all readers; with `leaves_readers` without those that cannot hold."""
+    blocked = {each.name: why for each in observed.readers if (why := _find_obstacle(each))}
+    if blocked and not leaves_readers:
+        names = ", ".join(f"Pipeline {name} {why}" for name, why in blocked.items())
+        return Reaching(f"waiting for readers of the outputs: {names}", continue_drivers(observed))
+    reaching = reach_cut(observed, now)
+    if reaching.cut is None:
+        return reaching
+    return _reach_readers(
+        observed, [each for each in observed.readers if each.name not in blocked], reaching.cut
+    )
+
+
+def keep_holding(observed: ReprocessingObserved) -> tuple[Action, ...]:
+    """Return what keeps readers where they are until the versions are exchanged."""
+    held = [each.driver for each in observed.readers if each.hold is not None]
+    return tuple(hold_drivers(held, READER_HOLD_SECONDS))
+
+
+def _find_obstacle(reader: Reader) -> str:
+    """Return why a reader cannot be brought to the cut soon, empty where it can."""
+    driver = reader.driver
+    if reader.is_changing:
+        return "is being changed"
+    if not driver.is_running or driver.pod is None or driver.pod.address is None:
+        return "does not run"
+    if driver.progress is not None and reader.hold is None and not is_near(driver.progress, 0):
+        return f"has a lag of {driver.progress.lag} records"
+    return ""
+
+
+def _reach_readers(observed: ReprocessingObserved, readers: list[Reader], cut: Cut) -> Reaching:
+    refused = (each for each in readers if each.hold and each.hold.refusal)
+    refusal = next((f"Pipeline {each.name}: {each.hold.refusal}" for each in refused if each.hold), "")
+    if refusal:
+        return Reaching(
+            f"a reader cannot reach the end of the old outputs: {refusal}; all continue, and it is tried again",
+            continue_drivers(observed),
+        )
+    drivers = [each for each in (observed.active, observed.side) if each is not None]
+    actions: list[Action] = list(hold_drivers(drivers))
+    actions += hold_drivers((each.driver for each in readers), READER_HOLD_SECONDS)
+    late = []
+    for each in readers:
+        target = find_target(each, cut)
+        if target is None or not has_reached(each.driver, target):
+            late.append(each.name)
+            actions += () if target is None else advance_driver(each.driver, target)
+    if late:
+        message = f"Pipeline {', '.join(late)} reads up to the end of the old outputs"
+        return Reaching(message, tuple(actions))
+    names = tuple(sorted(each.name for each in readers))
+    return Reaching("both drivers and all readers hold", cut=cut.replace(readers=names))
+
+
+def find_target(reader: Reader, cut: Cut) -> InputVector | None:
+    """Return the point of a reader with the ends of the old outputs at the cut; None before it holds."""
+    hold = reader.hold
+    if hold is None or hold.phase is HoldPhase.ENDING:
+        return None
+    old, position = read_positions(cut.old), hold.position.offsets
+    ends = {topic: old[topic] for topic in old if topic in position}
+    return hold.position.replace(offsets={**position, **ends})
