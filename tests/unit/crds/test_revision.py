@@ -10,6 +10,7 @@ import pytest
 import yaml
 from pydantic import Field, ValidationError
 
+from kappa_crds.inputs import TopicMove
 from kappa_crds.permissions import KafkaResource, name_sink_group
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.pod_template import PodTemplate
@@ -65,6 +66,9 @@ CHANGES: dict[str, Any] = {
     "from_beginning": ("flights",),
     "content": "0123456789",
     "outputs": 1,
+    "moves": (
+        TopicMove(old="flights", new="flights.r1", until={"0": 3}, begin={"0": 5}, reprocessing="delays-1"),
+    ),
 }
 
 
