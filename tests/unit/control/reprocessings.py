@@ -83,7 +83,9 @@ class ShadowLife(Life):
         outcome = await self.operator.reconcile(PIPELINE)
         for kind in ("Topic", "Reprocessing", "Pipeline"):
             for body in self.operator.cluster.find(API_VERSION, kind):
-                await self.operator.reconcile(Key(kind, "shop", body["metadata"]["name"]))
+                key = Key(kind, "shop", body["metadata"]["name"])
+                if key != PIPELINE:
+                    await self.operator.reconcile(key)
         return outcome.requeue_after or 1.0
 
 

@@ -57,7 +57,7 @@ async def test_a_change_of_what_is_computed_is_reprocessed_and_cut_over_without_
     assert [cut[name] for name in ("inputs", "old", "new")] == [
         [{"topic": "in", "offsets": {"0": 100}}],
         [{"topic": "out", "offsets": {"0": 50}}],
-        [{"topic": "out.r1", "offsets": {"0": 50}}],
+        [{"topic": "out.r1", "offsets": {"0": 70}}],
     ]
 
 

@@ -19,7 +19,7 @@ from unit.runtime.checkpoints import build_revision
 MOVE = TopicMove(
     old="in", new="in.r1", until={"0": 7, "1": 9}, begin={"0": 20, "1": 30}, reprocessing="fixed"
 )
-AT_CUT = {"in": {"0": 7, "1": 9}}
+AT_CUT: dict[str, object] = {"in": {"0": 7, "1": 9}}
 
 
 def write_batch(files: LocalFolder, sink: str, batch: int, ends: dict[str, object], *, commits: bool) -> None:
