@@ -26,7 +26,7 @@ from kappa_operator.engine.actions import (
 from kappa_operator.engine.keys import Key
 from kappa_operator.errors import AuthenticationFailed, BrokerUnreachable, KafkaFailure, KafkaRefused
 from kappa_operator.kafka.clients import AdminClients, Resolve
-from kappa_operator.kafka.model import Acl, ClusterView, KafkaAccess, Producer, TopicView, UserView
+from kappa_operator.kafka.model import Acl, ClusterView, KafkaAccess, Producer, Rate, TopicView, UserView
 from kappa_operator.lag.model import Partition, PartitionLog
 from kappa_operator.log.facts import (
     Known,
@@ -122,7 +122,7 @@ class FakeBroker:
                 self._alter(self.topics[topic], configs)
             case DeleteTopic(_, topic):
                 self.topics.pop(topic, None)
-            case SetQuota(_, producer, rate):
+            case SetQuota(_, producer, rate, _):
                 self._set_quota(producer, rate)
             case GrantPermissions() | RevokePermissions() | DeleteUser():
                 self._change_user(action)
@@ -270,7 +270,7 @@ class FakeKafka(AdminClients):
             view.name, view.topic_id, view.partitions, view.replication, view.configs, view.explicit, True
         )
 
-    async def read_quota(self, cluster: Key, producer: Producer) -> float | None:
+    async def read_quota(self, cluster: Key, producer: Producer, kind: Rate = Rate.PRODUCER) -> float | None:
         """Return the quota of the producer."""
         broker = self._reach(cluster)
         if broker.quota_trouble is not None:

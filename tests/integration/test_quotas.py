@@ -18,7 +18,7 @@ from kappa_operator.engine.actions import SetQuota
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.errors import AuthorizationFailed
 from kappa_operator.kafka.connection import Connection
-from kappa_operator.kafka.model import KafkaAccess, Producer
+from kappa_operator.kafka.model import KafkaAccess, Producer, Rate
 from kappa_operator.kafka.quotas import QuotaClient
 from lab.broker import Broker
 
@@ -126,6 +126,8 @@ async def test_a_quota_is_set_read_and_removed(broker: Broker) -> None:
         return [await quotas.read(each) for each in (both, user, LOADER)]
 
     try:
+        await quotas.set(LOADER, 7000, Rate.CONSUMER)
+        await await_told(lambda: quotas.read(LOADER, Rate.CONSUMER), 7000)
         for number, producer in enumerate((both, user, LOADER)):
             assert await quotas.read(producer) is None
             await quotas.set(producer, 1000 + number)
@@ -134,6 +136,9 @@ async def test_a_quota_is_set_read_and_removed(broker: Broker) -> None:
             await quotas.set(producer, None)
             await quotas.set(producer, None)
         await await_told(read, [None] * 3)
+        assert await quotas.read(LOADER, Rate.CONSUMER) == 7000, "another quota of the same client"
+        await quotas.set(LOADER, None, Rate.CONSUMER)
+        await await_told(lambda: quotas.read(LOADER, Rate.CONSUMER), None)
     finally:
         await connection.close()
 

@@ -225,6 +225,9 @@ class ReprocessingStatus(ResourceStatus):
     """How far the new version is."""
     caught_up_since: datetime | None = None
     """Since when it is as near to the end of the log as the active version."""
+    replay_quota: int | None = None
+    """Bytes per second that each broker sends to the new version at most. It is recorded before it is set, and
+    until it is removed."""
     comparison: ComparisonStatus | None = None
     """The result of the last comparison."""
     cut: Cut | None = None

@@ -5,12 +5,24 @@ from typing import Any
 
 import pytest
 
+from fakes.kafka import FakeBroker
 from fakes.kubelet import SINCE
 from kappa_crds.progress import DriverState, Progress
 from kappa_crds.replay import REPLAY_VARIABLE
+from kappa_operator.errors import AuthorizationFailed
+from kappa_operator.kafka.model import Producer
 from kappa_operator.reprocessing.catch_up import is_near
 from unit.control.lives import both, write
-from unit.control.reprocessings import FIXED, SPEC, live, pause_at, report_queries
+from unit.control.reprocessings import (
+    FIXED,
+    SPEC,
+    ShadowLife,
+    find_all,
+    live,
+    pause_at,
+    report_queries,
+    request,
+)
 
 
 def demand(**replay: Any) -> dict[str, Any]:
@@ -58,3 +70,43 @@ def test_a_driver_that_replays_has_not_caught_up_whatever_its_lag_is() -> None:
     )
     assert is_near(progress, 0)
     assert not is_near(progress.model_copy(update={"replaying": True}), 0)
+
+
+CLIENT = Producer("kappa-replay.shop.delays")
+
+
+def get_broker(life: ShadowLife) -> FakeBroker:
+    return life.operator.kafka.brokers["kafka:9092"]
+
+
+async def test_the_quota_is_recorded_set_while_it_catches_up_and_removed_after_it() -> None:
+    life = await live(write(SPEC), both(pause_at("CatchingUp"), write(demand(maxBytesPerSecond=5000))))
+    await life.step()
+    assert get_broker(life).quotas == {CLIENT: 5000}
+    assert find_all(life)[0]["status"]["replayQuota"] == 5000
+    await life.settle()
+    assert find_all(life)[0]["status"]["phase"] == "ReadyToCut"
+    assert get_broker(life).quotas == {}
+    assert "replayQuota" not in find_all(life)[0]["status"]
+
+
+async def test_a_quota_that_someone_removes_is_set_again_and_an_abort_removes_it() -> None:
+    life = await live(write(SPEC), both(pause_at("CatchingUp"), write(demand(maxBytesPerSecond=5000))))
+    await life.step()
+    get_broker(life).quotas.clear()
+    life.operator.clock.advance(120)
+    await life.step()
+    assert get_broker(life).quotas == {CLIENT: 5000}
+    request("Abort")(life)
+    await life.settle()
+    assert find_all(life)[0]["status"]["phase"] == "Aborted"
+    assert get_broker(life).quotas == {}
+
+
+async def test_an_operator_that_may_not_set_quotas_reports_it_and_reads_without() -> None:
+    life = await live(write(SPEC))
+    get_broker(life).quota_trouble = AuthorizationFailed("ClusterAuthorizationFailed", retryable=False)
+    both(pause_at("CatchingUp"), write(demand(maxBytesPerSecond=5000)))(life)
+    await life.settle()
+    await life.settle()
+    assert find_all(life)[0]["status"]["phase"] == "ReadyToCut"

@@ -12,7 +12,7 @@ from kappa_crds.comparison import ComparisonRequest
 from kappa_crds.progress import DriverRole, InputVector
 from kappa_crds.resource import ResourceStatus
 from kappa_operator.engine.keys import Key, ObjectRef
-from kappa_operator.kafka.model import Acl, KafkaAccess, Producer
+from kappa_operator.kafka.model import Acl, KafkaAccess, Producer, Rate
 from kappa_operator.lag.history import LagHistory
 from kappa_operator.lag.load import Load
 from kappa_operator.lag.model import GroupPartition
@@ -179,11 +179,12 @@ class DeleteTopic:
 
 @dataclass(frozen=True, slots=True)
 class SetQuota:
-    """Set how many bytes a second a producer may send to each broker; None removes its quota."""
+    """Set how many bytes a second each broker takes from a producer, or sends to a consumer; None removes the quota."""
 
     cluster: Key
     producer: Producer
     rate: float | None
+    kind: Rate = Rate.PRODUCER
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ from kappa_operator.engine.actions import (
     UserAction,
 )
 from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.kafka.model import Rate
 
 
 def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each kind of action
@@ -89,9 +90,10 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return _describe_topic_action(action)
         case CallWebhook(_, _, name, attempt):
             return f"call the webhook {name}, attempt {attempt}"
-        case SetQuota(_, producer, rate):
+        case SetQuota(_, client, rate, kind):
             wanted = "no quota of its own" if rate is None else f"{rate:.0f} bytes a second"
-            return f"give producer {producer} {wanted}"
+            role = "producer" if kind is Rate.PRODUCER else "consumer"
+            return f"give {role} {client} {wanted}"
         case PutUser() | GrantPermissions() | RevokePermissions() | DeleteUser():
             return _describe_user_action(action)
         case (

@@ -25,7 +25,7 @@ from kappa_operator.kafka.configs import ConfigReader, TopicConfigs
 from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.errors import ClientErrors
 from kappa_operator.kafka.metadata import FoundTopic, count_topics, find_topics
-from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, TopicView
+from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, Rate, TopicView
 from kappa_operator.kafka.quotas import QuotaClient
 from kappa_operator.kafka.users import UserClient
 from kappa_operator.log.facts import Known, LogFacts
@@ -141,16 +141,16 @@ class KafkaClient:
             case act.DeleteTopic():
                 await self._delete.submit(action)
                 await self._await_topic(action.topic, self._look.submit, lambda view: view is None)
-            case act.SetQuota(_, producer, rate):
-                await self._quotas.set(producer, rate)
+            case act.SetQuota(_, producer, rate, kind):
+                await self._quotas.set(producer, rate, kind)
             case act.GrantPermissions() | act.RevokePermissions() | act.DeleteUser():
                 await self.users.apply(action)
             case _:
                 assert_never(action)
 
-    async def read_quota(self, producer: Producer) -> float | None:
-        """Return the bytes a second that the producer may send to each broker, None where it has no quota of its own."""
-        return await self._quotas.read(producer)
+    async def read_quota(self, producer: Producer, kind: Rate) -> float | None:
+        """Return the bytes a second for each broker, None where the client has no quota of its own."""
+        return await self._quotas.read(producer, kind)
 
     async def read_log(self, questions: Sequence[Asked], known: Known) -> LogFacts:
         """Return the facts that prove logs whole; raise KafkaFailure where no broker responds."""

@@ -17,7 +17,7 @@ from kappa_operator.engine.keys import Key
 from kappa_operator.errors import AuthenticationFailed, KafkaFailure
 from kappa_operator.fair import FairSlots
 from kappa_operator.kafka.client import KafkaClient
-from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, TopicView, UserView
+from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, Rate, TopicView, UserView
 from kappa_operator.log.facts import Known, LogFacts, Question
 
 MOST_CLIENTS = 100
@@ -153,10 +153,10 @@ class AdminClients:
         with self._use(cluster) as client:
             return await client.describe_topic(topic, configs)
 
-    async def read_quota(self, cluster: Key, producer: Producer) -> float | None:
-        """Return the bytes a second that a producer may send to each broker, None where it has no quota of its own."""
+    async def read_quota(self, cluster: Key, producer: Producer, kind: Rate = Rate.PRODUCER) -> float | None:
+        """Return the bytes a second for each broker, None where the client has no quota of its own."""
         with self._use(cluster) as client:
-            return await client.read_quota(producer)
+            return await client.read_quota(producer, kind)
 
     async def read_log(self, cluster: Key, questions: Sequence[Question], known: Known) -> LogFacts:
         """Return the facts that prove logs whole."""

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import NamedTuple, Self
 
 from kappa_crds.permissions import Permission
@@ -45,9 +46,16 @@ class TopicView:
     created_here: bool = False
 
 
+class Rate(StrEnum):
+    """Quotas of clients: bytes per second that one broker takes from producers, or sends to consumers."""
+
+    PRODUCER = "producer_byte_rate"
+    CONSUMER = "consumer_byte_rate"
+
+
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """Producers as Kafka's quotas name them: by client.id, by user, or by both."""
+    """Producers, or other clients, as Kafka's quotas name them: by client.id, by user, or by both."""
 
     client_id: str | None = None
     user: str | None = None

@@ -1,4 +1,4 @@
-"""Reads and sets client quotas of Kafka (bytes per second of a producer), which confluent-kafka's client cannot.
+"""Reads and sets client quotas of Kafka (bytes per second of a producer or consumer), which confluent-kafka's client cannot.
 
 Any broker answers both requests and forwards them to the controller. They need the permissions DescribeConfigs and AlterConfigs on
 the cluster. Source of their meaning: KIP-546.
@@ -11,11 +11,9 @@ from aiokafka.protocol.types import Boolean, Float64, Int16, Int32
 from kappa_operator.errors import AuthorizationFailed, KafkaFailure, KafkaRefused
 from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.messages import NO_TAGS, TEXT, Call, array, declare, flexible
-from kappa_operator.kafka.model import Producer
+from kappa_operator.kafka.model import Producer, Rate
 
-RATE = "producer_byte_rate"
-"""Bytes a second that one broker takes."""
-_PROBLEM = "the quota of a producer cannot be read or set"
+_PROBLEM = "the quota of a client cannot be read or set"
 _EXACT = 0
 _ENTITY = array(type=TEXT, name=TEXT)
 _OPERATIONS = array(key=TEXT, value=Float64, remove=Boolean)
@@ -32,10 +30,10 @@ def _request_quotas(producer: Producer) -> DescribeClientQuotasRequest:
     return DescribeClientQuotasRequest([(kind, _EXACT, name) for kind, name in producer.entity], strict=True)
 
 
-def _request_change(producer: Producer, rate: float | None) -> Call:
+def _request_change(producer: Producer, rate: float | None, kind: Rate) -> Call:
     """Request to set or remove the rate of one entity; its other quotas stay."""
     entity = [(kind, name, NO_TAGS) for kind, name in producer.entity]
-    operation = (RATE, rate or 0.0, rate is None, NO_TAGS)
+    operation = (kind.value, rate or 0.0, rate is None, NO_TAGS)
     return Call(_ALTER, [(entity, [operation], NO_TAGS)], False)
 
 
@@ -45,17 +43,17 @@ class QuotaClient:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def read(self, producer: Producer) -> float | None:
+    async def read(self, producer: Producer, kind: Rate = Rate.PRODUCER) -> float | None:
         """Return the bytes a second of just this entity, None where it has no quota of its own; raise KafkaFailure."""
         answer = await self._connection.ask(_request_quotas(producer), _PROBLEM)
         self._check(answer.error_code, answer.error_message)
         values = {key: value for _, pairs in answer.entries or () for key, value in pairs}
-        found: float | None = values.get(RATE)
+        found: float | None = values.get(kind)
         return found
 
-    async def set(self, producer: Producer, rate: float | None) -> None:
+    async def set(self, producer: Producer, rate: float | None, kind: Rate = Rate.PRODUCER) -> None:
         """Set the bytes a second, or remove the quota; doing it again changes nothing. Raise KafkaFailure."""
-        answer = await self._connection.ask(_request_change(producer, rate), _PROBLEM)
+        answer = await self._connection.ask(_request_change(producer, rate, kind), _PROBLEM)
         for code, message, *_ in answer.entries:
             self._check(code, message)
 

@@ -23,6 +23,7 @@ from kappa_operator.reprocessing.phases import (
     soak,
     wait_for_cutover,
 )
+from kappa_operator.reprocessing.quota import limit_replay
 from kappa_operator.reprocessing.requests import refuse_request
 
 REPROCESSING_STEPS: tuple[Step[ReprocessingObserved], ...] = (
@@ -31,6 +32,7 @@ REPROCESSING_STEPS: tuple[Step[ReprocessingObserved], ...] = (
     report_uncontrolled,
     refuse_request,
     hold_log,
+    limit_replay,
     report_end,
     end_early,
     begin,

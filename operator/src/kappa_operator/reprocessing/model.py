@@ -8,9 +8,10 @@ from kappa_crds.pipeline_status import Run, UpgradePhase, UpgradeStatus
 from kappa_crds.progress import DriverState, Hold, Progress
 from kappa_crds.reprocessing import ReprocessingPhase, ReprocessingStatus
 from kappa_crds.resource import ResourceStatus
-from kappa_operator.engine.actions import RecordStatus
-from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.engine.actions import RecordStatus, SetQuota
+from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.plan import Failure, Plan, Verdict, update_status
+from kappa_operator.kafka.model import Producer
 from kappa_operator.log.eta import Eta
 from kappa_operator.log.hold import Holds
 from kappa_operator.log.proof import LogProof
@@ -50,12 +51,22 @@ class Reader:
         return None if self.driver.progress is None else self.driver.progress.hold
 
 
+@dataclass(frozen=True, slots=True)
+class ReplayQuota:
+    """The quota of the replay in Kafka, as it is: bytes per second, None without one."""
+
+    cluster: Key
+    client: Producer
+    rate: float | None = None
+
+
 @dataclass(frozen=True)
 class ReprocessingObserved:
     """All that a decision about a reprocessing needs.
 
     `pipeline` is None where it is gone or cannot be read. `active` and `side` are the drivers of its runs, the side run only where it is of
     this reprocessing. `readers` are the Pipelines that read the outputs, until the runs are exchanged. `proof` is that of the log, while one is needed, `holds` are what holds its retention, or gives it back, `eta` the estimate of the replay.
+    `quota` is that of its consumers, where one is wanted or recorded.
     """
 
     resource: ReprocessingResource
@@ -66,6 +77,7 @@ class ReprocessingObserved:
     proof: LogProof | None = None
     holds: Holds = NO_HOLDS
     eta: Eta | None = None
+    quota: ReplayQuota | None = None
     failures: tuple[Failure, ...] = ()
 
     @property
@@ -98,8 +110,9 @@ class ReprocessingObserved:
 
     @property
     def failure(self) -> str:
-        """Return why the last action failed, empty where none did."""
-        return self.failures[-1].error.message if self.failures else ""
+        """Return why the last action failed, empty where none did. A quota that cannot be set blocks nothing."""
+        blocking = [each for each in self.failures if not isinstance(each.action, SetQuota)]
+        return blocking[-1].error.message if blocking else ""
 
     @property
     def token(self) -> ObjectRef:

@@ -10,8 +10,10 @@ from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.plan import Failure
-from kappa_operator.engine.recent import LONGEST, SHORT
-from kappa_operator.errors import KappaError
+from kappa_operator.engine.recent import LONGEST, MINUTE, SHORT
+from kappa_operator.errors import AuthorizationFailed, KappaError
+from kappa_operator.kafka.model import Producer, Rate
+from kappa_operator.kafkacluster.connection import connect, resolve_cluster
 from kappa_operator.log.eta import Eta, estimate
 from kappa_operator.log.facts import Edge
 from kappa_operator.log.hold import Holds, name_holder
@@ -21,8 +23,9 @@ from kappa_operator.pipeline.objects import PipelineResource, build_token_ref
 from kappa_operator.pipeline.observe import observe_drivers, observe_progress
 from kappa_operator.pipeline.shadow.model import BESIDE
 from kappa_operator.reprocessing.catch_up import list_positions
-from kappa_operator.reprocessing.model import Driver, Reader, ReprocessingObserved
-from kappa_operator.reprocessing.objects import ReprocessingResource
+from kappa_operator.reprocessing.model import Driver, Reader, ReplayQuota, ReprocessingObserved
+from kappa_operator.reprocessing.objects import ReprocessingResource, name_replay_client
+from kappa_operator.reprocessing.quota import find_wanted_quota
 from kappa_operator.reprocessing.readers import find_readers, list_readers
 
 
@@ -67,6 +70,8 @@ async def observe_reprocessing(
         observed = replace(observed, holds=Holds(released))
     if observed.phase in (*WANTS_SHADOW, *WANTS_SOAKING):
         observed = await _observe_drivers(context, pipeline, observed)
+    if find_wanted_quota(resource) is not None or resource.status.replay_quota is not None:
+        observed = replace(observed, quota=await _observe_quota(context, resource, pipeline))
     if observed.phase is ReprocessingPhase.CATCHING_UP:
         observed = replace(observed, eta=_estimate(context, key, observed))
     if observed.phase in (ReprocessingPhase.PROVING, *WANTS_SHADOW):
@@ -109,6 +114,25 @@ async def _observe_reader(context: OperatorContext, pipeline: PipelineResource) 
     is_changing = change is not None and change.phase in (*AT_WORK, *BESIDE)
     driver = await _observe_driver(context, pipeline, pods, status.active)
     return Reader(pipeline.metadata.name, driver, is_changing or status.active.stopping_since is not None)
+
+
+async def _observe_quota(
+    context: OperatorContext, resource: ReprocessingResource, pipeline: PipelineResource
+) -> ReplayQuota | None:
+    """Return the quota of the replay; None where Kafka cannot be reached or does not let the operator read it."""
+    metadata = resource.metadata
+    client = Producer(name_replay_client(metadata, resource.spec.pipeline_ref))
+    try:
+        cluster = await connect(
+            context, resolve_cluster(context.cache, metadata.namespace, pipeline.spec.cluster_ref)
+        )
+        read = partial(context.kafka.read_quota, cluster, client, Rate.CONSUMER)
+        rate = await context.reads.read(("replay-quota", Key.of(resource)), MINUTE, read)
+    except AuthorizationFailed:
+        rate = None  # the attempt to set it reports what is missing
+    except KappaError:
+        return None
+    return ReplayQuota(cluster, client, rate)
 
 
 def _estimate(context: OperatorContext, key: Key, observed: ReprocessingObserved) -> Eta | None:

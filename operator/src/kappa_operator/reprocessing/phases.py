@@ -16,6 +16,7 @@ from kappa_operator.reprocessing.catch_up import STEADY, is_near, measure
 from kappa_operator.reprocessing.cut import Reaching, continue_drivers
 from kappa_operator.reprocessing.model import ReprocessingObserved, enter, record, report
 from kappa_operator.reprocessing.move import keep_holding, reach_moving_cut
+from kappa_operator.reprocessing.quota import explain_quota
 from kappa_operator.reprocessing.requests import carry_out, explain_gate
 
 Phase = ReprocessingPhase
@@ -92,7 +93,7 @@ def catch_up(observed: ReprocessingObserved, now: datetime) -> Plan | None:
         return report(observed, verdict, now, intervals.SOON, caught_up_since=None)
     if not is_near(side.progress, measured.active_lag):
         estimate = "" if observed.eta is None else f"; {observed.eta.message}"
-        message = f"{measured.lag} records behind{estimate}"
+        message = f"{measured.lag} records behind{estimate}{explain_quota(observed)}"
         verdict = working(Phase.CATCHING_UP, Reason.CATCHING_UP, message)
         return report(observed, verdict, now, intervals.SOON, catch_up=measured, caught_up_since=None)
     if since is None:
