@@ -14,6 +14,7 @@ from lab import (
     broker,
     buildah,
     cgroups,
+    connect_cluster,
     containerd,
     controlplane,
     debian,
@@ -72,6 +73,7 @@ def prepare() -> None:
     toolchain.build()
     kafka_jars.fetch()
     broker.record_classes()
+    connect_cluster.record_classes()
 
 
 def up(brokers: int) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import tarfile
 import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,40 +9,19 @@ from pathlib import Path
 from kappa_monitoring import MONITORING
 from lab import kafka_jars
 from lab.broker import free_ports
+from lab.connect_files import fetch_debezium, from_archive
 from lab.controlplane import answers
 from lab.maven import Archive, fetch
 from lab.paths import SOURCES
 from lab.server import LabServer
 from lab.shell import wait_until
 
-_DEBEZIUM = {
-    "postgres": Archive(
-        "debezium",
-        "io.debezium:debezium-connector-postgres:3.7.0.Final:tar.gz:plugin",
-        "660673cbabd2f269da21409208ebd0f0d9977bd92e824fc9daa272f240e88e51",
-    ),
-    "mariadb": Archive(
-        "debezium mariadb",
-        "io.debezium:debezium-connector-mariadb:3.5.0.Final:tar.gz:plugin",
-        "1ccab832edc5d1e667607361905e70689a308c9e5cb1561d79808084811e938f",
-    ),
-}
 _AGENT = Archive(
     "jmx exporter",
     "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1:jar",
     "7d61f737fd661610ccc14aea79764faa1ea94a340cbc8f0029b3d2edea3d80c1",
 )
 _RULES = MONITORING / "connect-jmx.yaml"
-
-
-def _unpack(file: Path, folder: Path) -> None:
-    with tarfile.open(file) as files:
-        files.extractall(folder, filter="data")
-
-
-def fetch_debezium(database: str = "postgres") -> Path:
-    """Return the folder with Debezium's connector for a database, a plugin path."""
-    return fetch(_DEBEZIUM[database], _unpack)
 
 
 def _keep(file: Path, folder: Path) -> None:
@@ -100,7 +78,7 @@ class ConnectWorker(LabServer):
 
     def _build_command(self) -> Sequence[str]:
         agent = fetch(_AGENT, _keep) / _AGENT.file
-        options = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        options = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *from_archive()]
         worker = {**self._worker, "plugin.path": str(fetch_debezium(self._database))}
         return [
             *("java", *options, f"-javaagent:{agent}=127.0.0.1:{self.metrics_port}:{_RULES}"),

@@ -3,13 +3,15 @@
 The files of `sources` are where workers on a cluster mount the credentials of sources: a namespace of the worker's own has that folder.
 """
 
+import signal
 from collections.abc import Mapping, Sequence
 
 from lab import kafka_jars
-from lab.broker import free_ports
-from lab.connect import fetch_debezium
+from lab.broker import Broker, free_ports
+from lab.connect_files import class_archive, fetch_debezium, from_archive
 from lab.controlplane import answers
 from lab.paths import SOURCES
+from lab.progress import step
 from lab.server import LabServer
 
 SOURCES_DIR = "/etc/kappa/sources"
@@ -21,14 +23,39 @@ _MOUNT = (
 _INTERNAL = ("config", "offset", "status")
 
 
+def record_classes() -> None:
+    """Have a JVM keep the classes that a worker loads, once for each version of the jars."""
+    archive = class_archive()
+    if archive.exists():
+        return
+    part = archive.with_suffix(".part")
+    part.unlink(missing_ok=True)
+    recording = [f"-XX:ArchiveClassesAtExit={part}"]
+    with step("connect classes", done="recorded"), Broker() as broker:
+        with ConnectCluster(broker.bootstrap, plugins=(), java=recording) as worker:
+            worker.stop(signal.SIGTERM)
+        part.rename(archive)
+
+
 class ConnectCluster(LabServer):
-    """A context manager: one worker of a distributed Kafka Connect. It keeps nothing itself, so it may be killed and started again."""
+    """A context manager: one worker of a distributed Kafka Connect. It keeps nothing itself, so it may be killed and started again.
+
+    `plugins` are the databases for which it has connectors, `java` are further options of the JVM.
+    """
 
     name = "Connect"
     seconds = 90.0
 
-    def __init__(self, bootstrap: str, **settings: str) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        plugins: Sequence[str] = ("postgres", "mariadb"),
+        java: Sequence[str] = (),
+        **settings: str,
+    ) -> None:
         super().__init__()
+        self._plugins, self._java_options = plugins, java
         (self._port,) = free_ports(1)
         self.sources = self._home / "sources"
         json = "org.apache.kafka.connect.json.JsonConverter"
@@ -69,14 +96,15 @@ class ConnectCluster(LabServer):
         (self._home / "etc").mkdir()
 
     def _build_command(self) -> Sequence[str]:
-        plugins = ",".join(str(fetch_debezium(each)) for each in ("postgres", "mariadb"))
+        plugins = ",".join(str(fetch_debezium(each)) for each in self._plugins)
         file = self._home / "worker.properties"
-        settings = {**self._settings, "plugin.path": plugins}
+        settings = {**self._settings, "plugin.path": plugins or str(self._home / "etc")}
         file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         mounted = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", _MOUNT, "sh")
         return [
             *mounted, str(self._home / "etc"), str(self.sources),
             "java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+            *(self._java_options or from_archive()),
             f"-Dlog4j2.configurationFile={SOURCES / 'kafka' / 'log4j2.properties'}",
             "-cp", f"{kafka_jars.fetch()}/*", "org.apache.kafka.connect.cli.ConnectDistributed", str(file),
         ]  # fmt: skip
