@@ -44,13 +44,15 @@ def test_lines_of_csv_become_columns_and_malformed_ones_dead_letters_with_the_er
 
 
 def test_a_raw_value_is_taken_as_it_is(run: Any, broker: Any, topics: Any, checkpoint: Path) -> None:
-    names = {name: topics.make(name) for name in ("lines", "out", "dead")}
-    written = ["{", "", None, "zwölf"]
+    names = {name: topics.make(name) for name in ("lines", "odd", "out", "copies", "copies-once", "dead")}
+    written, odd = ["{", "", None, "zwölf"], [b"\xff\x00\xfe", b"", None, b"{"]
     topics.write(names["lines"], written, key="same")
+    topics.write(names["odd"], odd, key="same")
     spec = {
         "sources": [
             {"name": "lines", "topic": "lines", "format": {"raw": {"column": "line", "type": "STRING"}}},
             {"name": "bytes", "topic": "lines", "format": {"raw": {}}},
+            {"name": "odd", "topic": "odd", "format": {"raw": {}}, "recordColumns": {"key": "k"}},
         ],
         "views": [
             {
@@ -59,15 +61,25 @@ def test_a_raw_value_is_taken_as_it_is(run: Any, broker: Any, topics: Any, check
                 " UNION ALL SELECT 'b', NULL, value FROM bytes",
             }
         ],
-        "sinks": [{"name": "out", "from": "both", "kafka": {"topic": "out"}}],
+        "sinks": [
+            {"name": "out", "from": "both", "kafka": {"topic": "out"}},
+            {"name": "copies", "from": "odd", "kafka": {"topic": "copies", "raw": "value", "key": ["k"]}},
+            {
+                "name": "once",
+                "from": "odd",
+                "kafka": {"topic": "copies-once", "raw": "value", "key": ["k"], "delivery": "ExactlyOnce"},
+            },
+        ],
         "deadLetter": "dead",
     }
     driver = run(build_revision(spec, checkpoint, broker.bootstrap, topics=names))
-    driver.wait_for_records(2 * len(written))
+    driver.wait_for("all records", lambda p: p.lag == 0 and len(p.queries) == 3 and p.state == "Running")
     assert driver.stop().graceful
     found = topics.values(names["out"])
     assert [row["line"] for row in found if row["kind"] == "s"] == written
     assert [row["value"] for row in found if row["kind"] == "b"] == [
         None if text is None else base64.b64encode(text.encode()).decode() for text in written
     ]
+    for topic in (names["copies"], names["copies-once"]):
+        assert [message.value() for message in topics.read(topic) if message.key()] == odd
     assert topics.read(names["dead"]) == []

@@ -31,6 +31,10 @@ class KafkaSink(Model):
             "!has(self.tombstones) || has(self.key)",
             "a sink with tombstones needs a key, because a tombstone names the deleted row by its key",
         ),
+        Rule(
+            "!has(self.raw) || (!has(self.value) && !has(self.tombstones))",
+            "raw is the whole value, and NULL in it is a tombstone; leave out value and tombstones, or raw",
+        ),
     )
     topic: TopicName
     """Name of a Topic resource in the namespace, or of a topic that exists in Kafka."""
@@ -38,6 +42,8 @@ class KafkaSink(Model):
     """Columns of the record's key: one column as text, several as a JSON object."""
     value: Annotated[tuple[ColumnName, ...] | None, Field(min_length=1, max_length=256), UNIQUE] = None
     """Columns of the value, a JSON object. Default: all columns."""
+    raw: ColumnName | None = None
+    """STRING or BINARY column that is the value as it is, instead of a JSON object."""
     tombstones: ColumnName | None = None
     """BOOLEAN column that marks the rows to write as tombstones: a key without value. The column is part of
     the value only if `value` lists it."""

@@ -22,7 +22,8 @@ def read_rows(outputs: Iterable[Output], sink: Sink) -> list[dict[str, Any]]:
     """Return a sink's rows: all in mode append without tombstones, else the last of each key."""
     last = {output.key: output.value for output in outputs} if is_table(sink) else None
     values = [output.value for output in outputs] if last is None else list(last.values())
-    return [json.loads(value) for value in values if value is not None]
+    raw = sink.target.raw
+    return [json.loads(value) if raw is None else {raw: value} for value in values if value is not None]
 
 
 def compare_rows(expected: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -32,8 +32,7 @@ class Screen:
         for output in outputs:
             self._counts[sink] += 1
             if self._counts[sink] <= self._limit:
-                value = None if output.value is None else json.loads(output.value)
-                print(json.dumps({"sink": sink, "key": output.key, "value": value}))
+                print(json.dumps({"sink": sink, "key": output.key, "value": _read_value(output.value)}))
             elif self._counts[sink] == self._limit + 1:
                 say(f"… {self._limit} rows of sink {sink} shown; --rows shows more")
         sys.stdout.flush()
@@ -90,3 +89,11 @@ def _describe_watermark(watermark: str) -> str:
     if watermark.startswith(_NO_WATERMARK):
         return "none"
     return "at the end of the input" if watermark.startswith(_END_OF_INPUT) else watermark
+
+
+def _read_value(text: str | None) -> object:
+    """Return the value of a record; that of a raw sink need not be JSON."""
+    try:
+        return None if text is None else json.loads(text)
+    except ValueError:
+        return text

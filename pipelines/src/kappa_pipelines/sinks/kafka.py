@@ -1,6 +1,6 @@
 """Converts rows of a view to records of a topic.
 
-The value is a JSON object of the sink's columns, including NULLs. The key is one column as text, or a JSON object of several
+The value is a JSON object of the sink's columns, including NULLs, or one column as it is. The key is one column as text, or a JSON object of several
 columns. Timestamps are ISO 8601 in UTC with microseconds, Spark's precision.
 """
 
@@ -10,7 +10,15 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-from pyspark.sql.types import ArrayType, BinaryType, BooleanType, MapType, StructType, VariantType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    MapType,
+    StringType,
+    StructType,
+    VariantType,
+)
 
 from kappa_crds.pipeline import Trigger
 from kappa_crds.quantities import parse_duration
@@ -33,6 +41,8 @@ JSON_OPTIONS = {
 def build_records(sink: Sink, rows: DataFrame) -> DataFrame:
     """Return the columns `key` and `value` of the sink's records; SpecError names a missing column."""
     mark = sink.target.tombstones
+    if sink.target.raw is not None:
+        return _build_raw(sink, sink.target.raw, rows)
     names = sink.target.value or tuple(
         name for name in rows.columns if mark is None or name.lower() != mark.lower()
     )
@@ -42,6 +52,17 @@ def build_records(sink: Sink, rows: DataFrame) -> DataFrame:
     if mark is not None:
         _check_columns(sink, "tombstones", (mark,), rows)
         value = f.when(~f.coalesce(_quoted(mark), f.lit(False)), value)
+    return _select(sink, rows, value)
+
+
+def _build_raw(sink: Sink, name: str, rows: DataFrame) -> DataFrame:
+    _check_columns(sink, "raw", (name,), rows)
+    _check_columns(sink, "key", sink.target.key or (), rows)
+    # Spark takes the bytes of a BINARY as they are; the sink writes them so.
+    return _select(sink, rows, _quoted(name).cast("string"))
+
+
+def _select(sink: Sink, rows: DataFrame, value: Column) -> DataFrame:
     if sink.target.key is None:
         return rows.select(value.alias("value"))
     return rows.select(_key(sink.target.key, rows.schema).alias("key"), value.alias("value"))
@@ -86,6 +107,11 @@ def _check_type(sink: Sink, part: str, name: str, rows: DataFrame) -> None:
         raise SpecError(
             Reason.INVALID_SQL,
             f"sink {sink.name!r}: tombstones names column {name!r}, which is {kind.simpleString().upper()}; it must be BOOLEAN",
+        )
+    if part == "raw" and not isinstance(kind, StringType | BinaryType):
+        raise SpecError(
+            Reason.INVALID_SQL,
+            f"sink {sink.name!r}: raw names column {name!r}, which is {kind.simpleString().upper()}; it must be STRING or BINARY",
         )
     if part == "key" and isinstance(kind, BinaryType):
         raise SpecError(
