@@ -13,6 +13,7 @@ from string import Template
 from typing import Any, NoReturn
 
 from e2e.installation import name_place
+from e2e.reads import list_pods, read_resource
 from e2e.screen import build_screen
 from kappa_crds.conditions import Condition, find_condition
 from kappa_crds.kinds import find_kind
@@ -104,7 +105,7 @@ class Place:
     def get(self, kind: str, name: str) -> AnyResource:
         """Return one of the platform's resources."""
         found = find_kind(kind)
-        return found.parse(json.loads(self.kubectl("get", found.plural, name, "-o", "json")))
+        return found.parse(read_resource(self.name, found.plural, name))
 
     def pipeline(self, name: str = "counts") -> PipelineStatus:
         """Return the status of a pipeline."""
@@ -125,7 +126,7 @@ class Place:
 
     def drivers(self) -> list[str]:
         """Return the names of the driver pods."""
-        return [pod["metadata"]["name"] for pod in self.find("pods", "-l", "kappa-platform.io/role=driver")]
+        return [pod["metadata"]["name"] for pod in list_pods(self.name, "kappa-platform.io/role=driver")]
 
     def await_ready(self, resource: str, seconds: int = START_SECONDS) -> None:
         """Wait as a user does: `kubectl wait --for=condition=Ready`."""
