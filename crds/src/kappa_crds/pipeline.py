@@ -230,6 +230,9 @@ class PipelineSpec(Model):
     restart_nonce: Annotated[str, Field(max_length=64)] = ""
     """Any text; a change starts a new driver, with the handover of spec.upgrade.handover. The state is
     kept in every mode."""
+    reprocess_nonce: Annotated[str, Field(max_length=64)] = ""
+    """Any text; a change computes the whole log again in a Reprocessing, although nothing else is changed, where
+    spec.upgrade.mode is Shadow or ShadowIfNeeded. In other modes it starts a new driver."""
     revision_history_limit: Annotated[int, Field(ge=0, le=1000)] = 10
     """Number of previous revisions to keep as ConfigMaps, besides the active one."""
     image: Annotated[

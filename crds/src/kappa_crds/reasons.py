@@ -247,6 +247,7 @@ class Reason(StrEnum):
     COMPARING = "Comparing", REPROCESSING, "Both versions are brought to the same input, and their outputs are compared; wait."
     WAITING_FOR_PERSON = "WaitingForPerson", REPROCESSING, "A gate of `spec.gates` is Manual; the message has the command that passes it."
     OUTPUTS_DIFFER = "OutputsDiffer", REPROCESSING, "The outputs have more unexpected differences than `spec.comparison.maxUnexpected`; review them, then cut over by request, or abort."
+    NEVER_CUTS_OVER = "NeverCutsOver", REPROCESSING, "Both versions were compared, and `spec.gates.cut` is Never; the message has the result. Abort it, or set the gate to Manual."
     CUTTING_OVER = "CuttingOver", REPROCESSING, "Both versions are brought to the same input, at which the new one takes over; wait."
     ROLLING_BACK = "RollingBack", REPROCESSING, "The old version takes over again; wait."
     REPROCESSED = "Reprocessed", REPROCESSING, "The new version is active and the old one has ended; there is nothing to do."

@@ -16,13 +16,22 @@ class Gate(StrEnum):
     MANUAL = "Manual"
 
 
+class CutGate(StrEnum):
+    """Who passes the gate of the cutover."""
+
+    AUTOMATIC = "Automatic"
+    MANUAL = "Manual"
+    NEVER = "Never"
+
+
 class Gates(Model):
     """Which steps follow automatically, and which wait for a request of a person."""
 
     compare: Gate = Gate.AUTOMATIC
     """The comparison, once the new version has caught up."""
-    cut: Gate = Gate.MANUAL
-    """The cutover, after the comparison. Automatic needs a comparison without too many unexpected differences."""
+    cut: CutGate = CutGate.MANUAL
+    """The cutover, after the comparison. Automatic needs a comparison without too many unexpected differences.
+    Never is for runs that only show what would change: the new version continues until it is aborted."""
     finish: Gate = Gate.AUTOMATIC
     """The end of the soak time, after which the old version is gone."""
 

@@ -15,6 +15,11 @@ class UpgradeMode(StrEnum):
     REPROCESS = "Reprocess"
     AUTO = "Auto"
     SHADOW = "Shadow"
+    SHADOW_IF_NEEDED = "ShadowIfNeeded"
+
+
+SHADOW_MODES = (UpgradeMode.SHADOW, UpgradeMode.SHADOW_IF_NEEDED)
+"""Modes in which a change may be made by a Reprocessing."""
 
 
 class Handover(StrEnum):
@@ -35,7 +40,9 @@ class Upgrade(Model):
     reads its sources from their first available record, regardless of startingOffsets, and writes its
     output again. Auto does the same, and emits a warning when it starts with empty state. Shadow computes
     the whole log again beside the active version, in a Reprocessing, where the change alters what is
-    computed or does not fit the state; other changes are made as with LastState."""
+    computed or does not fit the state; other changes are made as with LastState. ShadowIfNeeded does so
+    only where the dry run shows that the change does not fit the state; otherwise it continues from the last
+    batch, so earlier results stay as they are."""
     handover: Handover = Handover.WARM
     """Warm starts the new driver beside the old one, which needs room for both, and falls back to Cold where
     no node takes it. Cold starts the new one when the old one has ended."""

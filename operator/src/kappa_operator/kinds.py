@@ -15,7 +15,7 @@ from kappa_crds.reprocessing import REPROCESSING, REPROCESSING_FINALIZER
 from kappa_crds.savepoint import SAVEPOINT, SAVEPOINT_FINALIZER
 from kappa_crds.statestore import STATE_STORE, STATE_STORE_FINALIZER
 from kappa_crds.topic import TOPIC, TOPIC_FINALIZER
-from kappa_crds.upgrade import UpgradeMode
+from kappa_crds.upgrade import SHADOW_MODES
 from kappa_operator.cdcsource.decide import CDC_SOURCE_STEPS
 from kappa_operator.cdcsource.objects import SOURCE_LABEL
 from kappa_operator.cdcsource.observe import observe_cdcsource
@@ -52,7 +52,7 @@ def count_executors(spec: Body) -> int:
     """Return how many executors a Pipeline may have at the same time: in mode Shadow two versions run beside each other."""
     resources: Body = spec.get("resources") or {}
     count = int((resources.get("executors") or {}).get("count") or 0)
-    return 2 * count if (spec.get("upgrade") or {}).get("mode") == UpgradeMode.SHADOW else count
+    return 2 * count if (spec.get("upgrade") or {}).get("mode") in SHADOW_MODES else count
 
 
 KIND_TABLE = build_table(

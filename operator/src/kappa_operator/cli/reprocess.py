@@ -9,6 +9,7 @@ from kappa_operator.cli.errors import CommandGroup
 from kappa_operator.cli.options import Namespace
 from kappa_operator.cli.reprocess_check import check
 from kappa_operator.cli.reprocess_requests import judge_action, request_action
+from kappa_operator.cli.reprocess_start import start
 from kappa_operator.cli.reprocess_watch import watch
 from kappa_operator.cli.requests import Request, waiting
 
@@ -31,6 +32,7 @@ def _reprocess() -> None:
 
 
 reprocess.command()(check)
+reprocess.command()(start)
 reprocess.command()(watch)
 
 

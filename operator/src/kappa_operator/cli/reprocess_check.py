@@ -15,7 +15,8 @@ from kappa_operator.log.proof import LogProof, Verdict
 from kappa_operator.log.uses import read_start
 from kappa_operator.report.address import PROOF_PATH
 
-_EXITS = {Verdict.WHOLE: Exit.OK, Verdict.MISSING: Exit.UNHEALTHY, Verdict.UNKNOWN: Exit.UNKNOWN}
+EXITS = {Verdict.WHOLE: Exit.OK, Verdict.MISSING: Exit.UNHEALTHY, Verdict.UNKNOWN: Exit.UNKNOWN}
+"""Exit codes by the verdict on a log."""
 
 
 def check(
@@ -59,7 +60,7 @@ def check(
         lambda: build_data(proof),
         lambda: (name_resource("Pipeline", pipeline),),
     )
-    raise typer.Exit(_EXITS[proof.verdict])
+    raise typer.Exit(EXITS[proof.verdict])
 
 
 def build_data(proof: LogProof) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from kappa_crds.pipeline_status import UpgradePhase
 from kappa_crds.quantities import format_duration, parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.reprocessing import Cut, LogGap, ReprocessingPhase, RequestAction
-from kappa_crds.reprocessing_policy import Gate
+from kappa_crds.reprocessing_policy import CutGate, Gate
 from kappa_operator import intervals
 from kappa_operator.engine.actions import Action
 from kappa_operator.engine.plan import Plan, ready, stalled, working
@@ -17,7 +17,7 @@ from kappa_operator.reprocessing.cut import Reaching, continue_drivers
 from kappa_operator.reprocessing.model import ReprocessingObserved, enter, record, report
 from kappa_operator.reprocessing.move import keep_holding, reach_moving_cut
 from kappa_operator.reprocessing.quota import explain_quota
-from kappa_operator.reprocessing.requests import carry_out, explain_gate
+from kappa_operator.reprocessing.requests import carry_out, explain_end, explain_gate
 
 Phase = ReprocessingPhase
 _MOST_GAPS = 50
@@ -144,11 +144,15 @@ def wait_for_cutover(observed: ReprocessingObserved, now: datetime) -> Plan | No
     most = spec.comparison.max_unexpected
     unexpected = None if compared is None else compared.unexpected
     result = "no comparison" if compared is None else compared.message
+    if spec.gates.cut is CutGate.NEVER:
+        message = f"{result}; spec.gates.cut is Never, so there is no cutover; {explain_end(observed)}"
+        verdict = working(Phase.READY_TO_CUT, Reason.NEVER_CUTS_OVER, message)
+        return report(observed, verdict, now, intervals.WAITING)
     if unexpected is None or unexpected > most:
         message = f"{result}; {explain_gate(observed, RequestAction.CUT)}"
         verdict = stalled(Phase.READY_TO_CUT, Reason.OUTPUTS_DIFFER, message)
         return report(observed, verdict, now, intervals.WAITING)
-    if spec.gates.cut is Gate.MANUAL:
+    if spec.gates.cut is CutGate.MANUAL:
         message = f"{result}; {explain_gate(observed, RequestAction.CUT)}"
         verdict = working(Phase.READY_TO_CUT, Reason.WAITING_FOR_PERSON, message)
         return report(observed, verdict, now, intervals.WAITING)

@@ -4,6 +4,7 @@ from datetime import datetime
 
 from kappa_crds.reasons import Reason
 from kappa_crds.reprocessing import ENDS, ReprocessingPhase, ReprocessingRequest, RequestAction
+from kappa_crds.reprocessing_policy import CutGate
 from kappa_operator.engine.actions import EmitEvent, RecordStatus
 from kappa_operator.engine.plan import Plan
 from kappa_operator.reprocessing.model import ReprocessingObserved
@@ -41,7 +42,14 @@ def carry_out(observed: ReprocessingObserved, action: RequestAction) -> Reproces
 def refuse_request(observed: ReprocessingObserved, _now: datetime) -> Plan | None:
     """Record a request that does not fit the phase, with an Event: it is not carried out later."""
     request = find_request(observed)
-    if request is None or observed.phase in FITS[request.action]:
+    is_never = observed.resource.spec.gates.cut is CutGate.NEVER
+    if request is None:
+        return None
+    if is_never and request.action is RequestAction.CUT:
+        message = "request Cut is refused, because spec.gates.cut is Never; set it to Manual first"
+        event = EmitEvent(Reason.RECONCILING, message, warning=True)
+        return Plan((RecordStatus(observed.status.replace(request=request)), event), requeue=True)
+    if observed.phase in FITS[request.action]:
         return None
     fitting = " or ".join(FITS[request.action])
     end = "it has ended" if observed.phase in ENDS else f"its phase is {observed.phase}"
@@ -52,5 +60,14 @@ def refuse_request(observed: ReprocessingObserved, _now: datetime) -> Plan | Non
 
 def explain_gate(observed: ReprocessingObserved, action: RequestAction) -> str:
     """Return the command that passes a gate."""
+    return f"to continue, run: {_build_command(observed, action)}"
+
+
+def explain_end(observed: ReprocessingObserved) -> str:
+    """Return the command that ends one before its cutover."""
+    return f"to end it, run: {_build_command(observed, RequestAction.ABORT)}"
+
+
+def _build_command(observed: ReprocessingObserved, action: RequestAction) -> str:
     metadata = observed.resource.metadata
-    return f"to continue, run: kappa reprocess {action.lower()} {metadata.name} -n {metadata.namespace}"
+    return f"kappa reprocess {action.lower()} {metadata.name} -n {metadata.namespace}"

@@ -13,6 +13,8 @@ _FOLLOWS = {
     UpgradeMode.LAST_STATE: "the change would be refused, and the active driver would continue",
     UpgradeMode.SAVEPOINT: "the change would be refused, and the active driver would continue",
     UpgradeMode.REPROCESS: "it would start with empty state at the first record of its sources, and write its output again",
+    UpgradeMode.SHADOW: "a Reprocessing would compute the whole log again beside it",
+    UpgradeMode.SHADOW_IF_NEEDED: "a Reprocessing would compute the whole log again beside it",
     UpgradeMode.AUTO: "it would start with empty state at the first record of its sources, and write its output again",
 }
 

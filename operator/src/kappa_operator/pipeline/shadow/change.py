@@ -22,7 +22,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.reprocessing import ReprocessingPhase
 from kappa_crds.reprocessing_policy import OutputsPolicy
 from kappa_crds.revision import Revision
-from kappa_crds.upgrade import Handover, UpgradeMode
+from kappa_crds.upgrade import SHADOW_MODES, Handover, UpgradeMode
 from kappa_operator.engine.actions import CreateObject
 from kappa_operator.engine.plan import Plan, Verdict, working
 from kappa_operator.pipeline.model import PipelineObserved, choose_mode, record
@@ -33,8 +33,8 @@ from kappa_operator.pipeline.upgrade.change import enter, withdraw
 from kappa_operator.pipeline.verdicts import explain_change
 from kappa_operator.reprocessing.objects import build_reprocessing
 
-_COMPUTED = ("sources", "views", "sinks", "dead_letter", "python_from", "image")
-"""Fields of a spec that decide what is computed."""
+_COMPUTED = ("sources", "views", "sinks", "dead_letter", "python_from", "image", "reprocess_nonce")
+"""Fields of a spec that decide what is computed, or that request to compute it again."""
 _GIVEN_UP = (ReprocessingPhase.FAILED, ReprocessingPhase.ABORTED, ReprocessingPhase.ROLLED_BACK)
 
 
@@ -50,8 +50,12 @@ def _describe_computation(revision: Revision) -> tuple[Any, ...]:
 
 
 def wants_reprocessing(observed: PipelineObserved, change: UpgradeStatus, revision: Revision) -> bool:
-    """Return whether a change is made by a Reprocessing."""
-    return change.mode is UpgradeMode.SHADOW and alters_computation(observed.side.running, revision)
+    """Return whether a change is made by a Reprocessing, before a dry run shows whether it fits the state."""
+    if change.mode is UpgradeMode.SHADOW:
+        return alters_computation(observed.side.running, revision)
+    running = observed.side.running
+    is_requested = running is not None and running.spec.reprocess_nonce != revision.spec.reprocess_nonce
+    return change.mode is UpgradeMode.SHADOW_IF_NEEDED and is_requested
 
 
 def start_reprocessing(
@@ -85,7 +89,7 @@ def _follow_shadow(observed: PipelineObserved, change: UpgradeStatus, now: datet
     requested, side = observed.requested, observed.side
     if requested is None:
         return None
-    if requested.intent != change.intent or choose_mode(observed, requested) is not UpgradeMode.SHADOW:
+    if requested.intent != change.intent or choose_mode(observed, requested) not in SHADOW_MODES:
         ended = withdraw(change, "the spec or its mode was changed during the reprocessing", now)
         return _record(observed, "the spec was changed; its Reprocessing ends", now, upgrade=ended)
     if side.reprocessing is None:

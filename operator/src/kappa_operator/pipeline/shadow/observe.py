@@ -8,7 +8,7 @@ from kappa_crds.permissions import name_version
 from kappa_crds.pipeline_status import RunRole
 from kappa_crds.reprocessing import WANTS_SHADOW
 from kappa_crds.topic import TopicSpec
-from kappa_crds.upgrade import UpgradeMode
+from kappa_crds.upgrade import SHADOW_MODES
 from kappa_operator.engine.actions import ApplyObject, CreateObject, DeleteObject, SetDriverRole, StopDriver
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
@@ -31,7 +31,7 @@ def may_have_side(resource: PipelineResource) -> bool:
     """Return whether the pipeline has a side run, or may get one."""
     status = resource.status
     is_beside = status.upgrade is not None and status.upgrade.phase in BESIDE
-    return resource.spec.upgrade.mode is UpgradeMode.SHADOW or is_beside or bool(status.sides)
+    return resource.spec.upgrade.mode in SHADOW_MODES or is_beside or bool(status.sides)
 
 
 def find_reprocessing(

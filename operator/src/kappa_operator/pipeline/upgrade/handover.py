@@ -25,7 +25,7 @@ from kappa_crds.progress import DriverExit, DriverState
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.savepoint import Cause
-from kappa_crds.upgrade import Handover, UpgradeMode, UpgradeVerdict, VerdictKind
+from kappa_crds.upgrade import SHADOW_MODES, Handover, UpgradeMode, UpgradeVerdict, VerdictKind
 from kappa_operator.engine.actions import (
     Action,
     ActivateDriver,
@@ -306,7 +306,7 @@ def _follow_verdict(
         return hand_over(observed, change, why, now)
     if change.mode in REPROCESSING_MODES:
         return start_from_empty(observed, change, why, now, replay=True)
-    if change.mode is UpgradeMode.SHADOW:
+    if change.mode in SHADOW_MODES:
         return start_reprocessing(observed, change, f"the state does not fit: {reasons}", now)
     return refuse(observed, change, reasons, now)
 
