@@ -1,6 +1,9 @@
-"""How long a proof takes: `python tests/bench/cdc.py [--quick]` with a real PostgreSQL, Debezium and broker; no cluster.
+"""Change data capture: `python tests/bench/cdc.py [--quick] [--part …]` with a real PostgreSQL, Debezium and broker; no cluster.
 
-A table of a million rows (100,000 with `--quick`) is read by Debezium's snapshot into a topic of four partitions without schemas, and a
+Parts: `snapshot` is the rate of a snapshot as a share of that of a bare connector (`cdc_snapshot`), `live` the time from the commit of a
+change to the row of a view, at 1,000 changes a second (`cdc_live`), and `reconcile` the time of a proof. All run where none is named.
+
+For the proof, a table of a million rows (100,000 with `--quick`) is read by Debezium's snapshot into a topic of four partitions without schemas, and a
 tenth of the rows is updated. Then 50 differences are planted in the topic, and `kappa cdc reconcile` runs as a process of its own while
 rows are updated: it has to find these 50 and nothing else, or the bench fails. The last line is one JSON object: `reconcile_s` is the time
 of the whole command, `records` how many records it read, `peak_mb` its peak of resident memory, `cpu_s` its processor time.
@@ -24,11 +27,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "monitoring" / "src
 import psycopg
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
+from bench.cdc_live import measure_all as live
+from bench.cdc_snapshot import compare
 from lab.broker import Broker
 from lab.connect import ConnectWorker
 from lab.postgres import DATABASE, USER, Postgres
 from lab.shell import wait_until
 
+PARTS = ("snapshot", "live", "reconcile")
 PREFIX, TABLE, PARTITIONS, PLANTED = "bench", "orders", 4, 50
 TOPIC = f"{PREFIX}.public.{TABLE}"
 _CREATE = """
@@ -179,12 +185,33 @@ def measure(rows: int) -> dict[str, float]:
     return {**took, "rows": found["rows"], "records": found["records"]}
 
 
+def measure_snapshot(rows: int, rounds: int) -> dict[str, float]:
+    """Return the rates of snapshots of a table with so many rows."""
+    with Broker(heap_mib=512) as broker, Postgres() as database:
+        database.execute(_CREATE)
+        database.execute(_FILL, rows)
+        database.execute("ANALYZE orders")
+        return compare(broker, database, rows, rounds)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="100,000 rows")
-    options = parser.parse_args()
-    print(json.dumps(measure(100_000 if options.quick else 1_000_000)))
+    parser.add_argument("--quick", action="store_true", help="100,000 rows, and 15 seconds of changes")
+    parser.add_argument("--part", action="append", choices=PARTS, help="repeat it; default: all")
+    parser.add_argument("--rounds", type=int, default=3, help="snapshots of each connector")
+    asked = parser.parse_args()
+    rows, seconds = (100_000, 15.0) if asked.quick else (1_000_000, 60.0)
+    found: dict[str, float] = {}
+    for part in asked.part or PARTS:
+        match part:
+            case "snapshot":
+                found |= measure_snapshot(rows, asked.rounds)
+            case "live":
+                found |= live(seconds)
+            case _:
+                found |= measure(rows)
+        print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":

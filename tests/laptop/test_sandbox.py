@@ -37,7 +37,7 @@ CORPUS: list[dict[str, str]] = yaml.load(
     Path(__file__).with_name("hostile_sql.yaml").read_text(), yaml.CSafeLoader
 )
 _OTHER_SQL = re.compile(
-    r"test_sandbox\.py|(test_(?:cdc|connect|outbox)\w*|lab/(?:postgres|mariadb)|demo/shop/\w+|e2e/ware|integration/captures|recorded/(?:debezium|mariadb))\.py"
+    r"test_sandbox\.py|(test_(?:cdc|connect|outbox)\w*|lab/(?:postgres|mariadb)|demo/shop/\w+|bench/cdc\w*|e2e/ware|integration/captures|recorded/(?:debezium|mariadb))\.py"
 )
 """Hostile SQL, and SQL of databases."""
 _EVENTS = {"from": "bids", "key": ["auction"], "time": "ts"}

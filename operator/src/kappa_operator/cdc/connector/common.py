@@ -23,6 +23,8 @@ MAX_MESSAGE_BYTES = "max.message.bytes"
 _BUFFER_BYTES = 33_554_432
 """Kafka's default of buffer.memory, which has to have room for the largest record."""
 SIGNAL_TABLE = "signal.data.collection"
+POLL_INTERVAL, POLL_MILLIS = "poll.interval.ms", "100"
+"""How long a change waits for others. Debezium's 500 ms are most of the time to the topic; the transactions of Kafka stay ten per second."""
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 _SNAPSHOTS = {
     SnapshotMode.INITIAL: "initial",
@@ -54,6 +56,7 @@ def build_common(source: Source, default_schema: str) -> dict[str, str]:
     is_exact = spec.delivery is Delivery.EXACTLY_ONCE
     return {
         **_build_limits(spec),
+        POLL_INTERVAL: POLL_MILLIS,
         **{name: str(number) for name, number in spec.config.items()},
         OWNER: source.uid,
         CREDENTIALS: source.credentials,
