@@ -66,6 +66,7 @@ async def test_the_life_of_a_source(capture: MariaDBCapture) -> None:
     await _follow_changes(capture)
     await _follow_a_new_column(capture)
     await _survive_a_worker(capture)
+    await _prove_the_table(capture)
     await _notice_an_expired_log(capture)
     await _notice_a_reset_log(capture)
     await _be_deleted(capture)
@@ -166,6 +167,17 @@ async def _recover(capture: MariaDBCapture, request: str) -> None:
     ((number,),) = capture.database.execute("SELECT max(id) + 1 FROM shop.orders")
     capture.database.execute("INSERT INTO shop.orders VALUES (NULL, %s, 'after the loss')", number)
     await capture.until_equal()
+
+
+async def _prove_the_table(capture: MariaDBCapture) -> None:
+    """By the program of the pod, with the user of the connector."""
+    capture.write(**POLICIES, decimals="Text", proof={"request": "now", "wait": "30s"})
+    await capture.until(
+        lambda it: it.get_condition(SOURCE, "Proven")[1] not in ("", "NotProvenYet"), "a proof", seconds=90
+    )
+    status, reason, message = capture.get_condition(SOURCE, "Proven")
+    assert (status, reason) == ("True", "TablesEqual"), message
+    assert "at position binlog.0" in message
 
 
 async def _notice_an_expired_log(capture: MariaDBCapture) -> None:

@@ -214,8 +214,8 @@ class CDCSourceSpec(Model):
             "spec.outbox.table of MySQL and MariaDB must be DATABASE.TABLE, such as shop.outbox",
         ),
         Rule(
-            "!has(self.proof) || has(self.postgresql)",
-            "spec.proof compares tables of PostgreSQL only; remove it",
+            "!has(self.proof) || !has(self.mysql)",
+            "spec.proof compares tables of PostgreSQL and MariaDB, as MySQL has no snapshot with a position; remove it",
         ),
         Rule(
             "has(self.postgresql) || (!has(self.signalTable) && !has(self.offsets) && !has(self.schemaChanges) && (!has(self.snapshot) || !has(self.snapshot.incremental)))",

@@ -63,7 +63,7 @@ class ProofResult(Status):
     undecided: int = 0
     """Rows that could not be compared, of all tables that were."""
     position: str | None = None
-    """The lowest position of the log at which a table was compared, as PostgreSQL writes it. Each table has one position."""
+    """The lowest position of the log at which a table was compared, as the database writes it. Each table has one position."""
     at: datetime | None = None
     """The time of that position, by the clock of the database."""
     seconds: float = 0.0

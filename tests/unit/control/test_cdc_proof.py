@@ -30,18 +30,18 @@ def request(**fields: Any) -> ProofRequest:
     return ProofRequest.model_validate({**known, **fields})
 
 
-def proof(table: TableName = ORDERS, position: int = 100, **fields: Any) -> Proof:
+def proof(table: TableName = ORDERS, position: str = "0/64", **fields: Any) -> Proof:
     return Proof(table, "t", position, "2026-01-01T00:00:00Z", rows=10, records=20, **fields)
 
 
 def differ(*keys: str, columns: tuple[str, ...] = ()) -> dict[str, Any]:
-    found = tuple(Difference(DifferenceKind.CHANGED, (key,), 100, columns) for key in keys)
+    found = tuple(Difference(DifferenceKind.CHANGED, (key,), "0/64", columns) for key in keys)
     return {"differences": found, "counts": {"changed": len(keys)}}
 
 
-def test_the_lowest_position_counts() -> None:
+def test_the_position_of_the_first_table_counts() -> None:
     other = TableName("public", "items")
-    result = summarize([Compared(ORDERS, proof(position=0x10)), Compared(other, proof(other, 5))], 1.26)
+    result = summarize([Compared(ORDERS, proof(position="0/5")), Compared(other, proof(other, "0/10"))], 1.26)
     assert (result.tables, result.equal, result.rows, result.position, result.seconds) == (
         2,
         2,

@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kappa_operator.cdc.facts import TableName
-from kappa_operator.cdc.reconcile.database import Database, Progress
+from kappa_operator.cdc.reconcile.database import Progress
 from kappa_operator.cdc.reconcile.events import EventReader, Record
 from kappa_operator.cdc.reconcile.follow import Follower
 from kappa_operator.cdc.reconcile.heartbeat import Heartbeats
 from kappa_operator.cdc.reconcile.model import Column, Kind, Table
+from kappa_operator.cdc.reconcile.slot import SlotEvidence
 from kappa_operator.cdc.reconcile.topic import Ends, TopicReader
 
 KEY = Column("id", Kind.PLAIN, "integer")
@@ -17,7 +18,9 @@ TABLE = Table(TableName("public", "orders"), (KEY,), (KEY,))
 POSITION = 1000
 
 
-class FakeDatabase(Database):
+class FakeSlots:
+    user = "reader"
+
     def __init__(self, *progress: Progress) -> None:
         self._answers = iter(progress)
         self._last = Progress()
@@ -60,7 +63,8 @@ def follow(
 ) -> tuple[bool, FakeTopic, list[str]]:
     lines: list[str] = []
     topic, events = FakeTopic(*records), EventReader(TABLE)
-    follower = Follower(FakeDatabase(progress), topic, FakeHeartbeats(heartbeat), events, lines.append)
+    evidence = SlotEvidence(FakeSlots(progress), FakeHeartbeats(heartbeat))
+    follower = Follower(evidence, topic, events, lines.append)
     return follower.pass_position(POSITION, lambda record: void(events.read(record)), wait=wait), topic, lines
 
 

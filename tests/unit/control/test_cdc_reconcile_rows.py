@@ -234,7 +234,7 @@ def test_a_row_is_judged(
 
 
 def differ(kind: DifferenceKind, *key: str) -> Difference:
-    return Difference(kind, key, 1)
+    return Difference(kind, key, "0/1")
 
 
 def test_signals_name_exactly_the_rows_that_a_snapshot_repairs() -> None:
@@ -332,7 +332,7 @@ def test_a_position_is_written_as_the_database_does() -> None:
 
 
 def build_proof(**more: Any) -> Proof:
-    return Proof(NAME, "shop.public.orders", 0x16B374D848, "2026-01-01T00:00:00Z", 3, 5, **more)
+    return Proof(NAME, "shop.public.orders", "16/B374D848", "2026-01-01T00:00:00Z", 3, 5, **more)
 
 
 def test_the_verdict_follows_what_was_found() -> None:
@@ -342,7 +342,9 @@ def test_the_verdict_follows_what_was_found() -> None:
 
 
 def test_the_screen_lists_differences_and_cannot_be_steered() -> None:
-    changed = Difference(DifferenceKind.CHANGED, ("1\x1b[2J",), 1, ("name",), {"name": ("\x1b]0;x", None)})
+    changed = Difference(
+        DifferenceKind.CHANGED, ("1\x1b[2J",), "0/1", ("name",), {"name": ("\x1b]0;x", None)}
+    )
     proof = build_proof(
         differences=(changed, differ(DifferenceKind.ONLY_IN_TOPIC, "2")),
         counts={"changed": 1, "only-in-topic": 2},

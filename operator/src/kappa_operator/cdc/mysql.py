@@ -55,23 +55,26 @@ async def gather_mysql(address: Address, patterns: tuple[TablePattern, ...], mar
 
 def _gather(address: Address, patterns: tuple[TablePattern, ...], marks: Marks) -> MySQLFacts:
     try:
-        with _connect(address) as connection, connection.cursor() as cursor:
+        with connect(address) as connection, connection.cursor() as cursor:
             facts = _read_facts(cursor, address, patterns)
             return replace(facts, log=read_log(cursor, facts.is_mariadb, marks))
     except pymysql.MySQLError as error:
-        raise DatabaseProblem(f"{_name(address)}: a query failed: error {_get_code(error)}") from None
+        raise DatabaseProblem(f"{name_server(address)}: a query failed: error {get_code(error)}") from None
 
 
-def _name(address: Address) -> str:
+def name_server(address: Address) -> str:
+    """Return the server for people."""
     return f"{address.host}:{address.port}"
 
 
-def _get_code(error: Exception) -> int:
+def get_code(error: Exception) -> int:
+    """Return the number of an error; 0 where it has none."""
     code = error.args[0] if error.args else 0
     return code if isinstance(code, int) else 0
 
 
-def _connect(address: Address) -> "pymysql.Connection[Cursor]":
+def connect(address: Address, seconds: int | None = STATEMENT_SECONDS) -> "pymysql.Connection[Cursor]":
+    """Return a connection; raise DatabaseUnreachable. An answer may take so many seconds, or any time."""
     try:
         return pymysql.connect(
             host=address.host,
@@ -81,15 +84,15 @@ def _connect(address: Address) -> "pymysql.Connection[Cursor]":
             database=address.database or None,
             charset="utf8mb4",
             connect_timeout=CONNECT_SECONDS,
-            read_timeout=STATEMENT_SECONDS,
-            write_timeout=STATEMENT_SECONDS,
+            read_timeout=seconds,
+            write_timeout=seconds,
             ssl=_build_tls(address),
             ssl_disabled=not address.tls,
             program_name="kappa",
         )
     except (pymysql.MySQLError, OSError) as error:
-        cause = _CAUSES.get(_get_code(error), "the server does not answer, or refused")
-        raise DatabaseUnreachable(f"{_name(address)}: {cause}") from None
+        cause = _CAUSES.get(get_code(error), "the server does not answer, or refused")
+        raise DatabaseUnreachable(f"{name_server(address)}: {cause}") from None
 
 
 def _build_tls(address: Address) -> ssl.SSLContext | None:

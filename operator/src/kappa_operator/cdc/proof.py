@@ -13,7 +13,7 @@ from kappa_crds.cdcsource_proof import ProofResult, TableFinding
 from kappa_operator.cdc.facts import TableName
 from kappa_operator.cdc.patterns import TablePattern
 from kappa_operator.cdc.proof_work import ProofRequest
-from kappa_operator.cdc.reconcile.model import Difference, Proof, Request, format_lsn
+from kappa_operator.cdc.reconcile.model import Difference, Proof, Request
 
 MOST_BYTES = 3500
 """Bytes of an answer."""
@@ -46,6 +46,7 @@ def build_request(request: ProofRequest, table: TableName) -> Request:
         key=_find_key(request, table),
         omitted=request.altered,
         decimals=request.decimals,
+        offsets=request.offsets,
         slot=request.slot,
         wait=request.wait,
         listed=LISTED,
@@ -81,7 +82,7 @@ def summarize(compared: Sequence[Compared], seconds: float) -> ProofResult:
         return ProofResult(
             tables=len(compared), seconds=round(seconds, 1), problem=compared[0].problem[:_TEXT]
         )
-    first = min(proofs, key=lambda each: each.position)
+    first = proofs[0]  # tables are compared one after another, so it has the lowest position
     findings = [_describe(each) for each in compared]
     known = sorted(
         (each for each in findings if each is not None), key=lambda each: (-each.differing, each.table)
@@ -93,7 +94,7 @@ def summarize(compared: Sequence[Compared], seconds: float) -> ProofResult:
             rows=sum(each.rows for each in proofs),
             differing=sum(each.differing for each in known),
             undecided=sum(each.undecided for each in known),
-            position=format_lsn(first.position),
+            position=first.position,
             at=datetime.fromisoformat(first.at),
             seconds=round(seconds, 1),
             findings=tuple(known),

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from kappa_crds.model import Model
+from kappa_operator.cdc.address import DatabaseKind
 
 KAFKA_CA, KAFKA_CERTIFICATE, KAFKA_KEY = "ca.crt", "tls.crt", "tls.key"
 KAFKA_USER, KAFKA_PASSWORD = "username", "password"
@@ -33,9 +34,11 @@ class ProofRequest(Model):
     Tables that `include` matches are those of the source; of these, `only` chooses some, where it has patterns.
 
     `prefix` is what the names of the topics begin with. Columns that the connector leaves out or writes otherwise than they are, are not
-    compared. `wait` is for a connector that is behind, for each table, and `seconds` for everything.
+    compared. `wait` is for a connector that is behind, for each table, and `seconds` for everything. `offsets` is the topic in which
+    Kafka Connect stores positions, empty where it is not known.
     """
 
+    kind: DatabaseKind = DatabaseKind.POSTGRESQL
     host: str
     port: int
     database: str
@@ -49,6 +52,7 @@ class ProofRequest(Model):
     keys: tuple[TableKey, ...] = ()
     altered: tuple[str, ...] = ()
     decimals: str = "precise"
+    offsets: str = ""
     wait: Annotated[float, Field(gt=0)]
     seconds: Annotated[float, Field(gt=0)]
     kafka: KafkaServers

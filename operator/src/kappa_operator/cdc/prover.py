@@ -16,10 +16,11 @@ from types import FrameType
 from typing import NoReturn
 
 from kappa_crds.cdcsource_proof import ProofResult
-from kappa_operator.cdc.address import Address
+from kappa_operator.cdc.address import Address, DatabaseKind
 from kappa_operator.cdc.errors import DatabaseProblem
 from kappa_operator.cdc.facts import TableName
 from kappa_operator.cdc.login import build_address, read_text
+from kappa_operator.cdc.mysql import gather_mysql
 from kappa_operator.cdc.postgresql import gather_postgresql
 from kappa_operator.cdc.proof import Compared, build_request, choose_tables, parse_patterns, summarize
 from kappa_operator.cdc.proof_work import (
@@ -30,13 +31,13 @@ from kappa_operator.cdc.proof_work import (
     KAFKA_USER,
     ProofRequest,
 )
-from kappa_operator.cdc.reconcile.database import has_rows
 from kappa_operator.cdc.reconcile.model import Proof, Request
-from kappa_operator.cdc.reconcile.run import reconcile
+from kappa_operator.cdc.reconcile.run import has_rows, reconcile
 from kappa_operator.cdc.rules import Request as Rules
 from kappa_operator.cdc.rules.postgresql_tables import list_published
 from kappa_operator.errors import KafkaFailure, TopicMissing
 
+_STORED = "BASE TABLE"
 _LATE = "the time of spec.proof.timeout was over"
 
 
@@ -47,7 +48,7 @@ class OutOfTime(KeyboardInterrupt):
 def prove(request: ProofRequest, login: Path, kafka: Path) -> ProofResult:
     """Compare the tables, and return what was found."""
     began = time.monotonic()
-    address = build_address(request, login)
+    address = build_address(request, login, request.kind)
     try:
         settings = build_settings(request, kafka)
         with _limit(request.seconds):
@@ -64,6 +65,9 @@ def prove(request: ProofRequest, login: Path, kafka: Path) -> ProofResult:
 
 def _list_tables(address: Address, request: ProofRequest) -> tuple[TableName, ...]:
     patterns = parse_patterns(request.include)
+    if request.kind is DatabaseKind.MYSQL:
+        stored = asyncio.run(gather_mysql(address, patterns)).tables
+        return choose_tables((each.name for each in stored if each.kind == _STORED), request)
     facts = asyncio.run(gather_postgresql(address, patterns, request.publication))
     published = list_published(facts, Rules(patterns, request.publication, slot=request.slot))
     return choose_tables((each.name for each in published), request)

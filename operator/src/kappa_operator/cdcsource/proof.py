@@ -38,6 +38,7 @@ from kappa_operator.cdcsource.proof_pods import (
     build_proof_request,
     compute_fingerprint,
     create_proof_pod,
+    find_offsets,
 )
 from kappa_operator.engine.actions import DeleteObject, EmitEvent, RecordStatus
 from kappa_operator.engine.plan import Failure, Plan
@@ -95,7 +96,7 @@ def begin_proof(observed: CDCSourceObserved, now: datetime) -> Plan | None:
         return _report_once(observed, ("Unknown", Reason.INVALID_SPEC, message), now)
     if observed.readers is None:
         return _report_problem(observed, now)
-    request = build_proof_request(resource, policy, observed.readers)
+    request = build_proof_request(resource, policy, observed.readers, find_offsets(observed.cluster))
     proof = resource.status.proof or _NONE
     work = ProofWork(
         number=1 if proof.work is None else proof.work.number + 1,
@@ -136,7 +137,8 @@ def _is_current(observed: CDCSourceObserved, work: ProofWork) -> bool:
     policy, readers = observed.resource.spec.proof, observed.readers
     if policy is None or readers is None:
         return policy is not None
-    return work.fingerprint == compute_fingerprint(build_proof_request(observed.resource, policy, readers))
+    request = build_proof_request(observed.resource, policy, readers, find_offsets(observed.cluster))
+    return work.fingerprint == compute_fingerprint(request)
 
 
 def _clean_up(observed: CDCSourceObserved, work: ProofWork) -> Plan:

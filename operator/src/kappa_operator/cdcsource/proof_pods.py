@@ -8,6 +8,7 @@ from kappa_crds.cdcsource_proof import ProofPolicy, ProofWork
 from kappa_crds.envelope import DecimalEncoding
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.quantities import parse_duration
+from kappa_operator.cdc.address import DatabaseKind
 from kappa_operator.cdc.proof_work import (
     KAFKA_CA,
     KAFKA_CERTIFICATE,
@@ -28,6 +29,7 @@ from kappa_operator.cdcsource.objects import (
 )
 from kappa_operator.cdcsource.pods import PodProgram, build_pod, mount_database, mount_keys
 from kappa_operator.connect.names import KafkaClusterResource
+from kappa_operator.connect.topics import list_topics
 from kappa_operator.engine.actions import ApplyObject, CreateObject, Manifest
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.network import Destination, Network, admit_destinations, admit_dns, build_policy
@@ -44,12 +46,14 @@ def build_proof_ref(resource: CDCSourceResource, work: ProofWork) -> ObjectRef:
 
 
 def build_proof_request(
-    resource: CDCSourceResource, policy: ProofPolicy, kafka: KafkaClusterSpec
+    resource: CDCSourceResource, policy: ProofPolicy, kafka: KafkaClusterSpec, offsets: str = ""
 ) -> ProofRequest:
-    """Return what to compare, and how. An outbox has no topic of its table."""
+    """Return what to compare, and how. An outbox has no topic of its table. `offsets` is the topic of the positions of MariaDB."""
     spec, database = resource.spec, resource.spec.database
     outbox = () if spec.outbox is None else (spec.outbox.table,)
     return ProofRequest(
+        kind=DatabaseKind.POSTGRESQL if spec.postgresql else DatabaseKind.MYSQL,
+        offsets="" if spec.postgresql else offsets,
         host=database.host,
         port=database.port,
         database=spec.postgresql.database if spec.postgresql else "",
@@ -72,6 +76,13 @@ def build_proof_request(
             verify_hostname=kafka.tls is None or kafka.tls.verify_hostname,
         ),
     )
+
+
+def find_offsets(cluster: KafkaClusterResource | None) -> str:
+    """Return the topic in which the workers of a cluster store positions; empty where the operator does not run them."""
+    if cluster is None or cluster.spec.connect is None or cluster.spec.connect.workers is None:
+        return ""
+    return next(each.name for each in list_topics(cluster) if each.setting == "offset.storage.topic")
 
 
 def list_altered(spec: CDCSourceSpec) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ def reconcile(
         typer.Argument(
             metavar="URL",
             show_default=False,
-            help="postgresql://USER@HOST[:PORT]/DATABASE of the primary server, without a password. SELECT on the table is enough.",
+            help="postgresql://USER@HOST[:PORT]/DATABASE of the primary server, or mariadb://USER@HOST[:PORT], without a password. SELECT on the table is enough.",
         ),
     ],
     *,
@@ -70,6 +70,10 @@ def reconcile(
     ] = "precise",
     slot: Annotated[
         str, typer.Option(metavar="NAME", help="Replication slot of the connector, if there are several.")
+    ] = "",
+    offsets_topic: Annotated[
+        str,
+        typer.Option(metavar="TOPIC", help="MariaDB: topic of the offsets of Kafka Connect, to see how far the connector is in a database without changes.", show_default=False),
     ] = "",
     heartbeat_topic: Annotated[
         str,
@@ -100,10 +104,12 @@ def reconcile(
     reached, or the table cannot be compared; 4: some rows could not be decided.
     """
     try:
-        address = complete_address(_parse_url(url), password_file, ca_file, plain_text=plain_text)
+        address = complete_address(parse_address(url), password_file, ca_file, plain_text=plain_text)
         signals_to = _parse_table(signal_table) if signal_table else None
         request = Request(
-            table=_parse_table(table),
+            table=_parse_table(
+                table, "public" if address.kind is DatabaseKind.POSTGRESQL else address.database
+            ),
             topic=topic,
             key=tuple(key or ()),
             ignored=frozenset(ignore_column or ()),
@@ -111,6 +117,7 @@ def reconcile(
             decimals=_choose(decimal_handling_mode, DECIMALS, "--decimal-handling-mode"),
             slot=slot,
             heartbeats=heartbeat_topic,
+            offsets=offsets_topic,
             wait=parse_duration_option(wait, "--wait"),
             listed=limit,
             show_values=show_values,
@@ -118,25 +125,28 @@ def reconcile(
         settings = parse_settings(read_text(kafka_config)) if kafka_config else {}
     except ValueError as error:
         raise CommandError(str(error), Exit.USAGE) from None
+    if address.kind is DatabaseKind.MYSQL and signals_to is not None:
+        raise CommandError(
+            "rows of MariaDB are only reported: leave out --signal-table and --repair", Exit.USAGE
+        )
     if repair and signals_to is None:
         raise CommandError("--repair needs --signal-table", Exit.USAGE)
     found, proof = _prove(address, request, {**settings, "bootstrap.servers": bootstrap})
-    signals = build_signals(found, proof.differences, f"kappa-{proof.position:x}-{int(time.time())}")
+    signals = (
+        build_signals(
+            found, proof.differences, f"kappa-{proof.position.replace('/', '-')}-{int(time.time())}"
+        )
+        if address.kind is DatabaseKind.POSTGRESQL
+        else ()
+    )
     if repair and signals_to is not None and signals:
         _write(address, signals_to, signals)
     _print(proof, signals, signals_to, output, is_written=repair)
     raise typer.Exit(_EXITS[proof.verdict])
 
 
-def _parse_url(url: str) -> Address:
-    address = parse_address(url)
-    if address.kind is not DatabaseKind.POSTGRESQL:
-        raise ValueError("only tables of PostgreSQL can be compared; MySQL and MariaDB are not supported")
-    return address
-
-
-def _parse_table(text: str) -> TableName:
-    pattern = TablePattern.parse(text, "public")
+def _parse_table(text: str, schema: str = "public") -> TableName:
+    pattern = TablePattern.parse(text, schema)
     return TableName(pattern.schema, pattern.name)
 
 

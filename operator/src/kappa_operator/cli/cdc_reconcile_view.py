@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kappa_operator.cdc.reconcile.model import Difference, Proof, Verdict, format_lsn
+from kappa_operator.cdc.reconcile.model import Difference, Proof, Verdict
 from kappa_operator.cdc.reconcile.repair import needs_tombstone
 from kappa_operator.cli.cdc_view import make_printable
 
@@ -35,7 +35,7 @@ def build_reconcile_view(proof: Proof, statements: Iterable[str], *, is_written:
     later = f"; {proof.later:,} rows changed meanwhile and were equal at later ones" if proof.later else ""
     view.append(
         f"{text}: {proof.rows:,} rows of {proof.table} and {proof.records:,} records of {proof.topic}, at position"
-        f" {format_lsn(proof.position)} of the log ({proof.at}){later}.",
+        f" {proof.position} of the log ({proof.at}){later}.",
         style,
     )
     return view

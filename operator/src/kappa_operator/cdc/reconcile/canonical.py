@@ -14,6 +14,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
+from kappa_operator.cdc.reconcile.mariadb.values import format_digits, to_days, to_micros
 from kappa_operator.cdc.reconcile.model import Column, Kind
 
 LONG = 512
@@ -92,6 +93,8 @@ def _build_scalar(column: Column, *, is_key: bool) -> Read:
             return lambda value: (_read_key_text if is_key else _read_text)(value.rstrip(" "))
         case Kind.NUMERIC | Kind.MONEY:
             return _build_numeric(column.scale, is_text=column.is_text)
+        case Kind.MICROS:
+            return lambda value: str(to_micros(value, column.micros))
         case Kind.TIME:
             return lambda value: _BIG.pack(_to_micros_of_day(value, column.micros)).hex()
         case Kind.TIMESTAMP:
@@ -194,6 +197,9 @@ _READERS: dict[Kind, Read] = {
     Kind.BYTES: _read_bytes,
     Kind.BITS: _read_bits,
     Kind.POINT: _read_point,
+    Kind.DAYS: lambda value: str(to_days(value)),
+    Kind.SINGLE_DIGITS: lambda value: format_digits(_REAL.unpack(_REAL.pack(float(value)))[0]),
+    Kind.DOUBLE_DIGITS: lambda value: format_digits(float(value)),
 }
 
 

@@ -21,20 +21,13 @@ from kappa_operator.cdc.reconcile.model import Request, parse_lsn
 from kappa_operator.cdc.reconcile.queries import TableQueries
 from kappa_operator.cdc.reconcile.shape import FoundColumn, build_table
 from kappa_operator.cdc.reconcile.snapshot import Snapshot, parse_snapshot
+from kappa_operator.cdc.reconcile.source import FoundRow
 
 _OLDEST, _FIRST_PG_SNAPSHOT = 120000, 130000
 _AT_ONCE = 10_000
 """Rows that are fetched at once."""
 _CANCEL_SECONDS = 5.0
 _STORED = ("r", "p")
-
-
-@dataclass(frozen=True)
-class FoundRow:
-    """A row: the fields of its columns, and with `show_values` their first characters."""
-
-    fields: list[str]
-    values: list[str | None]
 
 
 @dataclass(frozen=True)
@@ -220,9 +213,3 @@ class Database:
             raise DatabaseProblem(
                 f"{name_address(self._address)}: a query failed: SQLSTATE {error.sqlstate}"
             ) from None
-
-
-def has_rows(address: Address, request: Request) -> tuple[int, str, bool]:
-    """Return whether a table has rows, after the position and the time of the snapshot; raise DatabaseProblem."""
-    with Database(address, request) as database, database.view() as view:
-        return view.snapshot.lsn, view.at, view.has_rows()

@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from kappa_operator.cdc.reconcile.canonical import SEPARATOR, UNAVAILABLE, RowReader, hash_text
+from kappa_operator.cdc.reconcile.mariadb.position import encode_position
 from kappa_operator.cdc.reconcile.model import Table
 
 _WIDE_TEXT, _WIDE_COLUMNS = 500, 60
@@ -107,7 +108,7 @@ class EventReader:
         source, op = event["source"], event["op"]
         self.server = source["name"]
         if len(self.tables) < _MOST_TABLES:
-            self.tables.add(f"{source.get('schema')}.{source.get('table')}")
+            self.tables.add(f"{source.get('schema') or source.get('db')}.{source.get('table')}")
         position = find_position(source)
         is_full = op == "r" and source.get("snapshot") != "incremental"
         if op != "r" and position is not None and position > self.latest:
@@ -149,6 +150,8 @@ def find_position(source: dict[str, Any]) -> int | None:
     """Return the position in the log: that of the change, or for a row of an incremental snapshot that of the last change before it."""
     if source.get("lsn") is not None:
         return int(source["lsn"])
+    if source.get("file") is not None:
+        return encode_position(source["file"], source["pos"])
     sequence = json.loads(source.get("sequence") or "[]")
     found = [int(each) for each in reversed(sequence) if each is not None]
     return found[0] if found else None

@@ -32,6 +32,13 @@ class Kind(StrEnum):
     BYTES = "bytes"
     BITS = "bits"
     POINT = "point"
+    DAYS = "days"
+    """A date of MariaDB, as days since 1970."""
+    MICROS = "micros"
+    """A time of MariaDB: microseconds since 1970, or since midnight."""
+    SINGLE_DIGITS = "single-digits"
+    DOUBLE_DIGITS = "double-digits"
+    """Numbers of MariaDB, as the digits that are needed to read the same number back."""
 
 
 SEARCHABLE = frozenset({Kind.PLAIN, Kind.TEXT, Kind.BOOLEAN})
@@ -44,7 +51,7 @@ class Column:
 
     `scale` is the number of digits after the point, None where each value has its own. `micros` are the microseconds in a unit of the
     event's number, for times, 0 for nanoseconds. `is_text` is a decimal that events have as digits. `is_generated` is a column that the
-    log does not have.
+    log does not have. `is_required` where the column cannot be NULL.
     """
 
     name: str
@@ -53,6 +60,7 @@ class Column:
     is_array: bool = False
     is_generated: bool = False
     is_text: bool = False
+    is_required: bool = False
     scale: int | None = None
     micros: int = 1
 
@@ -78,7 +86,7 @@ class Request:
     `key` and `ignored` name columns; without a key it is the primary key. `omitted` are patterns of columns, as SCHEMA.TABLE.COLUMN, that
     the connector leaves out or alters; other than `ignored`, they may match none. `units` and `decimals` are Debezium's `time.precision.mode` and
     `decimal.handling.mode`. `heartbeats` is the topic of
-    the connector's heartbeats, if it has not the usual name. `listed` is how many differences are described at most.
+    the connector's heartbeats, if it has not the usual name, and `offsets` the one in which Kafka Connect stores positions, for MariaDB. `listed` is how many differences are described at most.
     """
 
     table: TableName
@@ -90,6 +98,7 @@ class Request:
     decimals: str = "precise"
     slot: str = ""
     heartbeats: str = ""
+    offsets: str = ""
     wait: float = 300.0
     listed: int = 100
     show_values: bool = False
@@ -114,7 +123,7 @@ class Difference:
 
     kind: DifferenceKind
     key: tuple[str, ...]
-    position: int
+    position: str
     columns: tuple[str, ...] = ()
     values: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
 
@@ -123,7 +132,7 @@ class Difference:
         found: dict[str, Any] = {
             "kind": self.kind.value,
             "key": list(self.key),
-            "position": format_lsn(self.position),
+            "position": self.position,
         }
         if self.columns:
             found["columns"] = list(self.columns)
@@ -145,14 +154,15 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Proof:
-    """A proof. `position` is the LSN that all rows were compared at, but for `later` rows, which were compared at a later one.
+    """A proof. `position` is that of the log, as the database writes it, at which all rows were compared but for `later` rows, which
+    were compared at a later one.
 
     `at` is when, by the clock of the database, in ISO 8601. `undecided` and `differences` list keys, up to a limit; `counts` counts all.
     """
 
     table: TableName
     topic: str
-    position: int
+    position: str
     at: str
     rows: int
     records: int
@@ -177,7 +187,7 @@ class Proof:
             "verdict": self.verdict.value,
             "table": str(self.table),
             "topic": self.topic,
-            "position": format_lsn(self.position),
+            "position": self.position,
             "at": self.at,
             "rows": self.rows,
             "records": self.records,

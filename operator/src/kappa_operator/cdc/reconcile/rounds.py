@@ -7,27 +7,18 @@ from itertools import islice
 from typing import Any
 
 from kappa_operator.cdc.errors import DatabaseProblem
-from kappa_operator.cdc.quoting import quote_postgresql
 from kappa_operator.cdc.reconcile.canonical import split_key
 from kappa_operator.cdc.reconcile.compare import RowVerdict, judge_row
-from kappa_operator.cdc.reconcile.database import Database, FoundRow, View
 from kappa_operator.cdc.reconcile.events import EventReader, Record
 from kappa_operator.cdc.reconcile.fold import State, add, advance
 from kappa_operator.cdc.reconcile.follow import Follower
 from kappa_operator.cdc.reconcile.model import Difference, DifferenceKind, Request, Table
 from kappa_operator.cdc.reconcile.snapshot import Snapshot
+from kappa_operator.cdc.reconcile.source import FoundRow, Source, View
 from kappa_operator.cdc.reconcile.topic import TopicReader
 
 _ROUNDS, _AT_ONCE = 6, 500
 _SHOWN = 200
-_BEHIND = (
-    "the connector has not shown in time that it has passed the position: check its task and its slot; in a table without changes it"
-    " shows this by heartbeats, so set heartbeat.interval.ms"
-)
-_HIDDEN = (
-    "the user may not see how far the connector has received the log, which shows in a database without changes that no change is"
-    " missing; an administrator runs: GRANT pg_read_all_stats TO {user};"
-)
 _FOREIGN = "the topic has changes from a position that the log has not reached: the database was restored from a backup"
 
 
@@ -46,7 +37,7 @@ class Decided:
 class Rounds:
     """Runs the rounds over keys with their states in the topic."""
 
-    database: Database
+    database: Source
     topic: TopicReader
     events: EventReader
     follower: Follower
@@ -67,8 +58,7 @@ class Rounds:
             if not self.follower.pass_position(
                 snapshot.lsn, self._follow(candidates, snapshot), wait=self.request.wait
             ):
-                user = quote_postgresql(self.database.user)
-                decided.notes.append(_HIDDEN.format(user=user) if self.follower.is_hidden else _BEHIND)
+                decided.notes.append(self.follower.evidence.explain())
                 break
             self._judge(table, candidates, rows, snapshot, decided)
         decided.open = list(candidates)
@@ -113,7 +103,7 @@ class Rounds:
                 parts = split_key(key, table.key)
                 shown = _show(table, verdict, row, values) if self.request.show_values else {}
                 decided.differences.append(
-                    Difference(verdict.kind, parts, snapshot.lsn, verdict.columns, shown)
+                    Difference(verdict.kind, parts, snapshot.name, verdict.columns, shown)
                 )
         decided.notes = [each for each in decided.notes if not each.startswith(_LARGE)]
         decided.notes += [_describe_unavailable(name, count) for name, count in unavailable.items()]

@@ -5,12 +5,13 @@ is behind, nor a transaction that commits meanwhile, nor compaction looks like a
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from kappa_operator.cdc.address import Address
+from kappa_operator.cdc.address import Address, DatabaseKind
 from kappa_operator.cdc.errors import DatabaseProblem
 from kappa_operator.cdc.reconcile.buckets import GROUPS, find_bucket, find_group
 from kappa_operator.cdc.reconcile.canonical import hash_text, split_key
@@ -21,14 +22,18 @@ from kappa_operator.cdc.reconcile.compare import (
     fold_group,
     sum_states,
 )
-from kappa_operator.cdc.reconcile.database import Database, View
+from kappa_operator.cdc.reconcile.database import Database
 from kappa_operator.cdc.reconcile.events import Change, EventReader, Record, Version
 from kappa_operator.cdc.reconcile.fold import State
 from kappa_operator.cdc.reconcile.follow import Follower, Report
 from kappa_operator.cdc.reconcile.heartbeat import Heartbeats
+from kappa_operator.cdc.reconcile.mariadb.database import MariaDBDatabase
+from kappa_operator.cdc.reconcile.mariadb.offsets import OffsetEvidence
 from kappa_operator.cdc.reconcile.model import Proof, Request, Table
 from kappa_operator.cdc.reconcile.rounds import Decided, Rounds, check_same
+from kappa_operator.cdc.reconcile.slot import SlotEvidence
 from kappa_operator.cdc.reconcile.snapshot import Snapshot
+from kappa_operator.cdc.reconcile.source import Evidence, Source, View
 from kappa_operator.cdc.reconcile.spill import Spill
 from kappa_operator.cdc.reconcile.topic import TopicReader
 
@@ -43,23 +48,44 @@ def reconcile(
 ) -> tuple[Table, Proof]:
     """Return the table and the proof; raise DatabaseProblem or KafkaFailure. `kafka` are settings of the client library."""
     started = time.monotonic()
-    with Database(address, request) as database:
+    with _open(address, request, kafka) as (database, evidence):
         with database.view() as view:
             table, notes = view.table, view.notes
-        proof = _prove(database, table, request, kafka, report)
+        proof = _prove(database, table, request, kafka, Watch(evidence, report))
     return table, replace(proof, notes=notes + proof.notes, seconds=time.monotonic() - started)
 
 
-def _prove(
-    database: Database, table: Table, request: Request, kafka: Mapping[str, str], report: Report
-) -> Proof:
+@contextmanager
+def _open(address: Address, request: Request, kafka: Mapping[str, str]) -> Iterator[tuple[Source, Evidence]]:
+    """Connect to the database, and to what shows how far its connector has come."""
+    with ExitStack() as opened:
+        if address.kind is DatabaseKind.MYSQL:
+            stored = opened.enter_context(OffsetEvidence(kafka, request.offsets))
+            yield opened.enter_context(MariaDBDatabase(address, request)), stored
+        else:
+            database = opened.enter_context(Database(address, request))
+            heartbeats = opened.enter_context(Heartbeats(kafka, request.heartbeats))
+            yield database, SlotEvidence(database, heartbeats)
+
+
+def has_rows(address: Address, request: Request) -> tuple[str, str, bool]:
+    """Return whether a table has rows, after the position and the time of the snapshot; raise DatabaseProblem."""
+    with _open(address, request, {}) as (database, _), database.view() as view:
+        return view.snapshot.name, view.at, view.has_rows()
+
+
+@dataclass(frozen=True)
+class Watch:
+    """How far the connector has come, and where lines about progress go."""
+
+    evidence: Evidence
+    report: Report
+
+
+def _prove(database: Source, table: Table, request: Request, kafka: Mapping[str, str], watch: Watch) -> Proof:
     events = EventReader(table)
-    with (
-        TopicReader(kafka, request.topic) as topic,
-        Heartbeats(kafka, request.heartbeats) as heartbeats,
-        Spill() as spill,
-    ):
-        follower = Follower(database, topic, heartbeats, events, report)
+    with TopicReader(kafka, request.topic) as topic, Spill() as spill:
+        follower = Follower(watch.evidence, topic, events, watch.report)
         first = FirstPass(database, follower, events, spill).run(table)
         decided = Rounds(database, topic, events, follower, request).run(table, first.candidates)
     return _build_proof(request, first, decided, events)
@@ -80,7 +106,7 @@ class First:
 class FirstPass:
     """Compares all rows in one snapshot."""
 
-    database: Database
+    database: Source
     follower: Follower
     events: EventReader
     spill: Spill
@@ -178,7 +204,7 @@ def _build_proof(request: Request, first: First, decided: Decided, events: Event
     return Proof(
         table=request.table,
         topic=request.topic,
-        position=first.snapshot.lsn,
+        position=first.snapshot.name,
         at=first.at,
         rows=first.rows,
         records=events.records,

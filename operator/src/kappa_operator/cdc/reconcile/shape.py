@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar
 
 from kappa_operator.cdc.connector.expressions import to_expression
 from kappa_operator.cdc.errors import DatabaseProblem
@@ -73,8 +74,35 @@ class FoundColumn:
     key_position: int
 
 
+class KeyedColumn(Protocol):
+    """A column as a catalog has it. `key_position` is its place in the primary key, or -1."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def key_position(self) -> int: ...  # noqa: D102
+
+
+Found = TypeVar("Found", bound=KeyedColumn)
+
+
+@dataclass(frozen=True)
+class ColumnRules(Generic[Found]):
+    """How columns of a database are compared: why one is not, empty for none, and how else."""
+
+    find_obstacle: Callable[[Found], str]
+    build: Callable[[Found, Request], Column]
+
+
 def build_table(
     name: TableName, found: Iterable[FoundColumn], request: Request
+) -> tuple[Table, tuple[str, ...]]:
+    """Return a table of PostgreSQL, and notes; see `build_any`."""
+    return build_any(name, found, request, ColumnRules(_find_obstacle, build_column))
+
+
+def build_any(
+    name: TableName, found: Iterable[Found], request: Request, rules: ColumnRules[Found]
 ) -> tuple[Table, tuple[str, ...]]:
     """Return the table and the notes about columns that are not compared; raise DatabaseProblem where it cannot be compared."""
     all_of_them = list(found)
@@ -85,14 +113,14 @@ def build_table(
     is_left_out = _build_filter(name, request)
     compared, notes = [], []
     for each in all_of_them:
-        cause = "ignored" if is_left_out(each.name) else _find_obstacle(each)
+        cause = "ignored" if is_left_out(each.name) else rules.find_obstacle(each)
         if each in key and cause:
             raise DatabaseProblem(f"column {each.name} of the key of {name} cannot be compared: {cause}")
         if cause:
             notes.append(f"column {each.name} is not compared: {cause}")
         else:
-            compared.append(build_column(each, request))
-    return Table(name, tuple(compared), tuple(build_column(each, request) for each in key)), tuple(notes)
+            compared.append(rules.build(each, request))
+    return Table(name, tuple(compared), tuple(rules.build(each, request) for each in key)), tuple(notes)
 
 
 def _build_filter(table: TableName, request: Request) -> Callable[[str], bool]:
@@ -106,7 +134,7 @@ def _build_filter(table: TableName, request: Request) -> Callable[[str], bool]:
     return is_left_out
 
 
-def _choose_key(name: TableName, found: list[FoundColumn], wanted: tuple[str, ...]) -> list[FoundColumn]:
+def _choose_key(name: TableName, found: list[Found], wanted: tuple[str, ...]) -> list[Found]:
     by_name = {each.name: each for each in found}
     missing = [each for each in wanted if each not in by_name]
     if missing:

@@ -6,6 +6,8 @@ lower 32 bits of the id of its transaction, which are used again after four bill
 
 from dataclasses import dataclass
 
+from kappa_operator.cdc.reconcile.model import format_lsn
+
 _BITS = 32
 _HALF, _MASK = 1 << (_BITS - 1), (1 << _BITS) - 1
 
@@ -15,6 +17,7 @@ class Snapshot:
     """A snapshot, and the end of the log when it was taken. All transactions of it had committed before `lsn`.
 
     `xmin`, `xmax` and `in_progress` are ids of 64 bits. Below `settled` each change in the log belongs to a transaction that had ended.
+    `text` is the position as the database writes it, where that is no LSN.
     """
 
     lsn: int
@@ -22,6 +25,12 @@ class Snapshot:
     xmax: int
     in_progress: frozenset[int] = frozenset()
     settled: int = 0
+    text: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the position as the database writes it."""
+        return self.text or format_lsn(self.lsn)
 
     def has(self, position: int | None, transaction: int | None) -> bool:
         """Return whether the snapshot has a change at this position of the log.
