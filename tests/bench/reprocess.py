@@ -1,7 +1,13 @@
-"""How fast a reprocessing is. `compare_s`: two outputs of ten million keys with planted differences, compared by `kappa diff`'s code.
+"""How fast a reprocessing is.
 
-`python tests/bench/reprocess.py [--quick] [--keys N]`. A new JVM compares, so the figure has its warm-up but not its start, with the broker
-on the same two cores. It fails unless every planted difference is found. The last line is one JSON object.
+`python tests/bench/reprocess.py [--quick] [--keys N] [--records N] [--only PART]`. The last line is one JSON object.
+
+- `compare`: two outputs of ten million keys with planted differences, compared by `kappa diff`'s code: `compare_s`. A new JVM compares, so
+  the figure has its warm-up but not its start. It fails unless every planted difference is found.
+- `replay`: a log is read again by a driver with the profile of a replay: `replay_ratio` and `window_vs_plain` (see `replay.py`).
+- `live`: the lag of a live driver with a replay beside it, through its lag alone: `live_lag_growth` (see `live_lag.py`).
+
+The broker is on the same two cores.
 """
 
 import argparse
@@ -17,6 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bench.live_lag import measure_live_lag
+from bench.replay import measure_replay
 from bench.spark_queries import create_session
 from kappa_crds.comparison import ComparisonRequest, ComparisonSummary
 from kappa_crds.revision import KafkaConnection
@@ -89,14 +97,25 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--keys", type=int)
+    parser.add_argument("--keys", type=int, help="keys of each output that is compared")
+    parser.add_argument("--records", type=int, help="records of the log that is replayed")
+    parser.add_argument("--only", choices=("compare", "replay", "live"))
     options = parser.parse_args()
     keys = options.keys or (QUICK_KEYS if options.quick else KEYS)
+    result: dict[str, object] = {}
     with Broker(heap_mib=512) as broker:
-        found = measure(broker.bootstrap, keys)
-    print(
-        json.dumps({"compare_keys": keys, "compare_differences": found.differing, "compare_s": found.seconds})
-    )
+        if options.only in (None, "compare"):
+            found = measure(broker.bootstrap, keys)
+            result |= {
+                "compare_keys": keys,
+                "compare_differences": found.differing,
+                "compare_s": found.seconds,
+            }
+        if options.only in (None, "replay"):
+            result |= measure_replay(broker, options.records, quick=options.quick)
+        if options.only in (None, "live"):
+            result |= measure_live_lag(broker, quick=options.quick)
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

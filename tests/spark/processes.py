@@ -15,6 +15,7 @@ from urllib.error import HTTPError, URLError
 import psutil
 
 from kappa_crds.progress import DriverExit, DriverRole, Progress
+from kappa_crds.replay import REPLAY_VARIABLE, ReplayProfile
 from kappa_crds.revision import Revision
 from lab.broker import free_ports
 
@@ -32,6 +33,7 @@ class DriverProcess:
         *,
         standby: bool = False,
         role: DriverRole = DriverRole.ACTIVE,
+        replay: ReplayProfile | None = None,
     ) -> None:
         self.folder = folder
         self.port = free_ports(1)[0]
@@ -46,6 +48,7 @@ class DriverProcess:
             "KAPPA_GENERATION": str(generation),
             "KAPPA_STANDBY": "1" if standby else "0",
             "KAPPA_ROLE": role.value,
+            **({} if replay is None else {REPLAY_VARIABLE: replay.model_dump_json()}),
             "KAPPA_CONTROL_PORT": str(self.port),
             "KAPPA_CONTROL_TOKEN_FILE": str(folder / "token"),
             "KAPPA_TERMINATION_FILE": str(self.exit_file),
