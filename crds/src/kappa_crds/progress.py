@@ -239,6 +239,7 @@ class Progress(Report):
     """All that a driver reports, by its own clock. A standby driver has a `verdict`, and no queries yet.
 
     `replaying` is whether a query reads the log in slices of a replay; its outputs are behind until that has ended.
+    All records with an earlier timestamp than `replayed_until` are read then.
     """
 
     namespace: str
@@ -261,6 +262,7 @@ class Progress(Report):
     role: DriverRole = DriverRole.ACTIVE
     hold: Hold | None = None
     replaying: bool = False
+    replayed_until: datetime | None = None
 
     @property
     def lag(self) -> int:

@@ -159,6 +159,8 @@ class CatchUp(Status):
     """When this was measured."""
     partitions: tuple[PartitionCatchUp, ...] = ()
     """The partitions that are furthest behind, at most 50."""
+    overtake: str | None = None
+    """What retention removes before the new version reads it, and when, for people; the most urgent partition."""
 
 
 class LogGap(Status):

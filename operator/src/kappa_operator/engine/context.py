@@ -20,6 +20,8 @@ from kappa_operator.kafka.clients import AdminClients
 from kappa_operator.lag.memory import LagMemory
 from kappa_operator.lag.model import ClusterSample
 from kappa_operator.lagpolicy.webhooks import HttpWebhooks
+from kappa_operator.log.eta import ReplaySample
+from kappa_operator.log.overtake import RaceSample
 from kappa_operator.pipeline.drivers import HttpDrivers
 from kappa_operator.pipeline.progress_cache import ProgressCache
 from kappa_operator.pipeline.revision import BuiltRevision
@@ -58,7 +60,8 @@ class OperatorContext:
     histories: LagMemory = field(default_factory=LagMemory)
     progress: ProgressCache = field(default_factory=ProgressCache)
     rollouts: RolloutLimiter = field(default_factory=RolloutLimiter)
-    replays: ReplaySamples = field(default_factory=ReplaySamples)
+    replays: ReplaySamples[ReplaySample] = field(default_factory=ReplaySamples)
+    races: ReplaySamples[RaceSample] = field(default_factory=ReplaySamples)
     revisions: dict[Key, BuiltRevision] = field(default_factory=dict)
     """The revision of each pipeline that was built last."""
     watch_pods: WatchPods = _watch_all

@@ -55,6 +55,7 @@ def measure(observed: ReprocessingObserved, now: datetime) -> CatchUp | None:
         eta=None if at is None else format_duration(max(0.0, (at - now).total_seconds())),
         measured=now.replace(microsecond=0),
         partitions=tuple(partitions[:MOST_PARTITIONS]),
+        overtake=observed.overtakes[0].describe(now) if observed.overtakes else None,
     )
 
 

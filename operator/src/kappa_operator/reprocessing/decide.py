@@ -24,6 +24,7 @@ from kappa_operator.reprocessing.phases import (
     wait_for_cutover,
 )
 from kappa_operator.reprocessing.quota import limit_replay
+from kappa_operator.reprocessing.race import warn_of_overtake
 from kappa_operator.reprocessing.requests import refuse_request
 
 REPROCESSING_STEPS: tuple[Step[ReprocessingObserved], ...] = (
@@ -37,6 +38,7 @@ REPROCESSING_STEPS: tuple[Step[ReprocessingObserved], ...] = (
     end_early,
     begin,
     prove_log,
+    warn_of_overtake,
     catch_up,
     compare,
     wait_for_cutover,

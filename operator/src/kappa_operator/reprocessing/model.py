@@ -14,6 +14,7 @@ from kappa_operator.engine.plan import Failure, Plan, Verdict, update_status
 from kappa_operator.kafka.model import Producer
 from kappa_operator.log.eta import Eta
 from kappa_operator.log.hold import Holds
+from kappa_operator.log.overtake import Overtake
 from kappa_operator.log.proof import LogProof
 from kappa_operator.pipeline.driver import DriverPod
 from kappa_operator.pipeline.objects import PipelineResource, build_token_ref
@@ -66,7 +67,8 @@ class ReprocessingObserved:
 
     `pipeline` is None where it is gone or cannot be read. `active` and `side` are the drivers of its runs, the side run only where it is of
     this reprocessing. `readers` are the Pipelines that read the outputs, until the runs are exchanged. `proof` is that of the log, while one is needed, `holds` are what holds its retention, or gives it back, `eta` the estimate of the replay.
-    `quota` is that of its consumers, where one is wanted or recorded.
+    `quota` is that of its consumers, where one is wanted or recorded. `overtakes` are the partitions whose records
+    are removed before they are read, the most urgent first.
     """
 
     resource: ReprocessingResource
@@ -78,6 +80,7 @@ class ReprocessingObserved:
     holds: Holds = NO_HOLDS
     eta: Eta | None = None
     quota: ReplayQuota | None = None
+    overtakes: tuple[Overtake, ...] = ()
     failures: tuple[Failure, ...] = ()
 
     @property

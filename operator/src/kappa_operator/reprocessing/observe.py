@@ -17,8 +17,9 @@ from kappa_operator.kafkacluster.connection import connect, resolve_cluster
 from kappa_operator.log.eta import Eta, estimate
 from kappa_operator.log.facts import Edge
 from kappa_operator.log.hold import Holds, name_holder
+from kappa_operator.log.overtake import Overtake, find_overtakes
 from kappa_operator.pipeline.driver import DriverPod
-from kappa_operator.pipeline.log import plan_holds, plan_release, prove_pipeline
+from kappa_operator.pipeline.log import observe_pipeline_log, plan_holds, plan_release, prove_pipeline
 from kappa_operator.pipeline.objects import PipelineResource, build_token_ref
 from kappa_operator.pipeline.observe import observe_drivers, observe_progress
 from kappa_operator.pipeline.shadow.model import BESIDE
@@ -26,12 +27,14 @@ from kappa_operator.reprocessing.catch_up import list_positions
 from kappa_operator.reprocessing.model import Driver, Reader, ReplayQuota, ReprocessingObserved
 from kappa_operator.reprocessing.objects import ReprocessingResource, name_replay_client
 from kappa_operator.reprocessing.quota import find_wanted_quota
+from kappa_operator.reprocessing.race import list_races, list_settings
 from kappa_operator.reprocessing.readers import find_readers, list_readers
 
 
 def forget_reprocessing(context: OperatorContext, key: Key) -> None:
     """Forget the samples of a reprocessing that is gone."""
     context.replays.forget(key)
+    context.races.forget(key)
 
 
 def find_reprocessed(cache: ResourceCache, key: Key) -> Iterator[Key]:
@@ -65,7 +68,7 @@ async def observe_reprocessing(
     if pipeline is None or not observed.is_controlled:
         return observed
     if observed.phase in (*ENDS, *WANTS_SOAKING):
-        context.replays.forget(key)
+        forget_reprocessing(context, key)
         released = plan_release(context, pipeline, name_holder(key.name))
         observed = replace(observed, holds=Holds(released))
     if observed.phase in (*WANTS_SHADOW, *WANTS_SOAKING):
@@ -74,6 +77,7 @@ async def observe_reprocessing(
         observed = replace(observed, quota=await _observe_quota(context, resource, pipeline))
     if observed.phase is ReprocessingPhase.CATCHING_UP:
         observed = replace(observed, eta=_estimate(context, key, observed))
+        observed = replace(observed, overtakes=await _find_overtakes(context, key, pipeline, observed))
     if observed.phase in (ReprocessingPhase.PROVING, *WANTS_SHADOW):
         observed = await _observe_log(context, key, pipeline, observed)
     return observed
@@ -140,6 +144,22 @@ def _estimate(context: OperatorContext, key: Key, observed: ReprocessingObserved
         return None
     now = context.now()
     return estimate(context.replays.add(key, list_positions(observed.side.progress, now)), now)
+
+
+async def _find_overtakes(
+    context: OperatorContext, key: Key, pipeline: PipelineResource, observed: ReprocessingObserved
+) -> tuple[Overtake, ...]:
+    """Return the partitions that retention reaches before the replay; none where the log cannot be read now."""
+    if observed.side is None or observed.side.progress is None:
+        return ()
+    read = partial(observe_pipeline_log, context, pipeline, Edge.EARLIEST)
+    try:
+        facts = await context.reads.read(("race", key), MINUTE, read)
+    except KappaError:
+        return ()
+    now = context.now()
+    races = context.races.add(key, list_races(observed.side.progress, facts, now))
+    return find_overtakes(races, list_settings(facts), now, observed.eta)
 
 
 async def _observe_log(

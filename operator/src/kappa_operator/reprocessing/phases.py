@@ -94,6 +94,8 @@ def catch_up(observed: ReprocessingObserved, now: datetime) -> Plan | None:
     if not is_near(side.progress, measured.active_lag):
         estimate = "" if observed.eta is None else f"; {observed.eta.message}"
         message = f"{measured.lag} records behind{estimate}{explain_quota(observed)}"
+        if measured.overtake is not None:
+            message = f"{message}; {measured.overtake}"
         verdict = working(Phase.CATCHING_UP, Reason.CATCHING_UP, message)
         return report(observed, verdict, now, intervals.SOON, catch_up=measured, caught_up_since=None)
     if since is None:

@@ -7,6 +7,7 @@ looked up while Spark reads the present one. See ADR 0074.
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Protocol
 
 import structlog
@@ -68,12 +69,13 @@ class Pace:
 
 @dataclass
 class _Reading:
-    """A query in the replay: how far it may read, and the slice after that."""
+    """A query in the replay: how far it may read, the slice after that, and the times of the bound and of what is read."""
 
     bound: Ends
     next: Slice | None = None
     is_last: bool = False
     time: int = 0
+    read: int = 0
 
 
 @dataclass
@@ -94,6 +96,13 @@ class Replay:
     def is_active(self) -> bool:
         """Return whether a query still reads slices."""
         return bool(self._readings)
+
+    @property
+    def position(self) -> datetime | None:
+        """Return the time up to which all records are read, as far as slices are in order; None before the first slice is read."""
+        times = [0 if each is None else each.read for each in self._readings.values()]
+        earliest = min(times, default=0)
+        return datetime.fromtimestamp(earliest / 1000, UTC) if earliest > 0 else None
 
     def step(self, queries: Mapping[str, PacedQuery]) -> None:
         """Do what is possible now. A query that has started late follows in a later step."""
@@ -135,6 +144,7 @@ class Replay:
 
     def _move(self, query: PacedQuery, reading: _Reading, found: Slice) -> None:
         query.move(found.ends)
+        reading.read = reading.time
         reading.bound, reading.time, reading.is_last = found.ends, found.time, found.is_last
         reading.next = None
         log.info("replay", ends={name: nest_offsets(at) for name, at in found.ends.items()})

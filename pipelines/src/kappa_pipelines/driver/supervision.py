@@ -147,7 +147,7 @@ class Supervision:
         """Take the next step of the replay; a hold ends it."""
         follow = self._replay.leave if self.holding.is_wanted else self._replay.step
         follow(self._find_bounds())
-        self._record.update(replaying=self._replay.is_active)
+        self._record.update(replaying=self._replay.is_active, replayed_until=self._replay.position)
 
     def _find_bounds(self) -> dict[str, QueryBound]:
         jvm = self.running.spark._jvm
