@@ -34,6 +34,7 @@ GROUPS = (
     ("worsening", "auction-winners", "auction-hot", "auction-bidders"),
     ("auction-alerts", "auction-standing", "orders", "timelines"),
     ("shop", "sold"),
+    ("local-hours",),
     ("tiers",),
     ("auction-commands",),
     ("auction-standings",),
