@@ -33,7 +33,7 @@ RATE = 2000
 BYTES_PER_SECOND = 500_000
 SECONDS, QUICK_SECONDS = 60.0, 20.0
 _REPLAYED, _QUICK_REPLAYED = 3_000_000, 1_000_000
-_WARM, _DEADLINE = 20.0, 120.0
+_WARM, _DEADLINE = 20.0, 300.0
 _CLIENT = "kappa-replay.bench.bench"
 _LIVE: dict[str, Any] = {**SPECS["window"], "trigger": {"interval": "1s"}}
 
@@ -106,7 +106,8 @@ def sample_lag(driver: DriverProcess, writer: Writer, seconds: float) -> float:
 
 
 async def _set_quota(bootstrap: str, rate: float | None) -> None:
-    connection = Connection(KafkaAccess.of({"bootstrap.servers": bootstrap, "client.id": "bench"}, ()))
+    settings = {"bootstrap.servers": bootstrap, "security.protocol": "plaintext", "client.id": "bench"}
+    connection = Connection(KafkaAccess.of(settings, ()))
     try:
         await QuotaClient(connection).set(Client(_CLIENT), rate, Rate.CONSUMER)
     finally:

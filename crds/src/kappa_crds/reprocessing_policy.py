@@ -59,8 +59,8 @@ class Replay(Model):
     """How fast the new version reads the log until it is near its end."""
 
     max_records: Annotated[int | None, Field(ge=1)] = None
-    """Maximum number of records in a batch, over all sources. Default: 4,000,000. The trigger of the Pipeline
-    does not count meanwhile."""
+    """Maximum number of records in a batch, over all sources. Default: 4,000,000; for a Pipeline with a
+    sink that writes exactly once, the maxRecords of its trigger. Otherwise the trigger does not count meanwhile."""
     max_bytes_per_second: Annotated[int | None, Field(ge=1024, le=1_000_000_000_000)] = None
     """Bytes per second that each broker sends to it at most: a quota in Kafka, for which the operator needs
     DescribeConfigs and AlterConfigs on the cluster. Default: as fast as its CPU allows."""

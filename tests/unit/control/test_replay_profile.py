@@ -7,11 +7,13 @@ import pytest
 
 from fakes.kafka import FakeBroker
 from fakes.kubelet import SINCE
+from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.progress import DriverState, Progress
 from kappa_crds.replay import REPLAY_VARIABLE
 from kappa_operator.errors import AuthorizationFailed
 from kappa_operator.kafka.model import Producer
 from kappa_operator.reprocessing.catch_up import is_near
+from kappa_operator.reprocessing.objects import build_profile
 from unit.control.lives import both, write
 from unit.control.reprocessings import (
     FIXED,
@@ -56,6 +58,15 @@ async def test_the_driver_of_the_new_version_gets_a_profile_and_the_active_one_n
     replay: dict[str, Any], profile: dict[str, Any]
 ) -> None:
     assert await read_profiles(**replay) == [None, profile]
+
+
+@pytest.mark.parametrize(("delivery", "most"), [("ExactlyOnce", 700), ("AtLeastOnce", 4_000_000)])
+def test_the_batches_of_a_sink_that_writes_exactly_once_stay_as_large_as_the_spec_has_them(
+    delivery: str, most: int
+) -> None:
+    sink = {"name": "log", "from": "events", "kafka": {"topic": "out", "delivery": delivery}}
+    spec = PipelineSpec.model_validate({**SPEC, "trigger": {"maxRecords": 700}, "sinks": [sink]})
+    assert build_profile(None, spec).max_records == most
 
 
 def test_a_driver_that_replays_has_not_caught_up_whatever_its_lag_is() -> None:

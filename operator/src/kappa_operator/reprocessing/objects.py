@@ -1,9 +1,11 @@
 """The Reprocessing of a change, as its Pipeline creates it."""
 
 from kappa_crds import API_VERSION
+from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.replay import REPLAY_RECORDS, ReplayProfile
 from kappa_crds.reprocessing import ReprocessingSpec, ReprocessingStatus
 from kappa_crds.resource import Metadata, Resource
+from kappa_crds.sink import Delivery
 from kappa_operator.engine.actions import Manifest
 from kappa_operator.engine.restricted import build_owner
 from kappa_operator.pipeline.objects import PipelineResource, build_labels
@@ -40,14 +42,19 @@ def name_replay_client(metadata: Metadata, pipeline: str) -> str:
     return f"kappa-replay.{metadata.namespace}.{pipeline}"
 
 
-def build_profile(reprocessing: ReprocessingResource | None) -> ReplayProfile:
-    """Return how the driver of the new version reads the log until it is near its end."""
+def build_profile(reprocessing: ReprocessingResource | None, pipeline: PipelineSpec) -> ReplayProfile:
+    """Return how the driver of the new version reads the log until it is near its end.
+
+    A batch of a sink that writes exactly once is a transaction, which Kafka ends after a time. So the limit of the spec stays for it.
+    """
+    is_bounded = any(sink.target.delivery is Delivery.EXACTLY_ONCE for sink in pipeline.sinks)
+    default = (pipeline.trigger.max_records if is_bounded else None) or REPLAY_RECORDS
     if reprocessing is None:
-        return ReplayProfile()
+        return ReplayProfile(max_records=default)
     spec = reprocessing.spec
     client = name_replay_client(reprocessing.metadata, spec.pipeline_ref)
     return ReplayProfile(
-        max_records=spec.replay.max_records or REPLAY_RECORDS,
+        max_records=spec.replay.max_records or default,
         client_id=None if spec.replay.max_bytes_per_second is None else client,
     )
 

@@ -97,7 +97,8 @@ def _start(observed: PipelineObserved, run: Run, now: datetime) -> Plan | None:
         if len(side.topics) < len(outputs) or not all(each.is_there for each in side.topics):
             return None
     if run.driver is not None and run.revision == revision.name:
-        replay = build_profile(side.reprocessing) if run.role is RunRole.SHADOW else None
+        is_new = run.role is RunRole.SHADOW
+        replay = build_profile(side.reprocessing, revision.spec) if is_new else None
         create = create_driver(
             observed, revision, run.generation, standby=False, role=_ROLES[run.role], replay=replay
         )
