@@ -150,3 +150,21 @@ async def test_a_reader_whose_driver_is_lost_after_the_cut_starts_only_when_the_
     assert find_topics(life) == ["out.r1"]
     assert isinstance(life, DownstreamLife)
     assert life.begun == ["out", "out.r1"]
+
+
+async def test_a_topic_that_goes_by_policy_stays_until_its_reader_has_left_it() -> None:
+    deleting = {"mode": "Shadow", "reprocessing": {**SPEC["upgrade"]["reprocessing"], "outputs": "Delete"}}
+    life = await live(
+        write(SPEC), both(pause_at("Soaking"), write({**FIXED, "upgrade": deleting})), kind=DownstreamLife
+    )
+    while find_topics(life) != ["out.r1"]:
+        await life.step()
+    request("Rollback")(life)
+    for _ in range(40):
+        await life.step(without=TOTALS)
+    assert list_phases(life) == [ReprocessingPhase.ROLLED_BACK]
+    assert life.node.count_alive() == 2, "the driver of the new version has ended"
+    assert "out.r1" in life.describe()["topics"]
+    await life.settle()
+    assert find_topics(life) == ["out"]
+    assert "out.r1" not in life.describe()["topics"]

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from kappa_crds.alias import Move, resolve_alias
 from kappa_crds.inputs import InputTopic, TopicMove
 from kappa_crds.permissions import name_version
+from kappa_crds.pipeline_status import UpgradePhase
 from kappa_crds.reprocessing import Cut, ReprocessingPhase, ReprocessingStatus
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.keys import Key
@@ -42,6 +43,35 @@ def find_readers(cache: ResourceCache, pipeline: PipelineResource) -> Iterator[P
         names = list_read(other.spec) & outputs.keys()
         if any(known.get(name, outputs[name].removesuffix(suffix)) == outputs[name] for name in names):
             yield other
+
+
+def find_moving_readers(cache: ResourceCache, pipeline: PipelineResource, name: str) -> tuple[str, ...]:
+    """Return the readers at the cuts of a reprocessing that have not left the topics that are not written any more."""
+    found: ReprocessingResource | None = cache.get(Key("Reprocessing", pipeline.metadata.namespace, name))
+    if found is None or not is_controlled_by(found, pipeline):
+        return ()
+    present = {each.topic for each in pipeline.status.outputs}
+    left = {
+        topic.topic
+        for cut in (found.status.cut, found.status.rollback_cut)
+        for topic in (() if cut is None else (*cut.old, *cut.new))
+    } - present
+    names = {each for cut in (found.status.cut, found.status.rollback_cut) if cut for each in cut.readers}
+    return tuple(
+        reader.metadata.name
+        for reader in list_readers(cache, pipeline)
+        if reader.metadata.name in names and _is_moving(reader, left)
+    )
+
+
+def _is_moving(reader: PipelineResource, left: set[str]) -> bool:
+    """Return whether a reader still has to record its move from one of these topics, or to stop the driver that reads there."""
+    change = reader.status.upgrade
+    is_stopping = change is not None and change.phase is UpgradePhase.HANDING_OVER
+    return any(
+        each.topic in left or (is_stopping and each.move is not None and each.move.old in left)
+        for each in reader.status.inputs
+    )
 
 
 def find_inputs(cache: ResourceCache, resource: PipelineResource, topics: Mapping[str, str]) -> Inputs:

@@ -36,7 +36,7 @@ class SideObserved:
     `reprocessing` is that of the present change, only where the pipeline controls it; `is_name_taken`: another one has its name.
     `running` is the revision of the active run, `revision` that of the side run as it was stored, `progress` the report of its driver.
     `topics` are the Topics of its version, `templates` what they are copied from, by the names in the spec, or the problem with that.
-    `number` is the version that a new side run gets. `failure` is why something could not be done for it.
+    `number` is the version that a new side run gets. `readers` are Pipelines that are being moved from topics of this reprocessing. `failure` is why something could not be done for it.
     """
 
     reprocessing: ReprocessingResource | None = None
@@ -47,6 +47,7 @@ class SideObserved:
     topics: tuple[VersionedTopic, ...] = ()
     templates: Mapping[str, TopicSpec] = field(default_factory=dict)
     number: int | None = None
+    readers: tuple[str, ...] = ()
     failure: str | None = None
 
     @property

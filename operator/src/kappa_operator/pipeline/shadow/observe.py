@@ -22,6 +22,7 @@ from kappa_operator.pipeline.shadow.model import BESIDE, SideObserved, Versioned
 from kappa_operator.pipeline.shadow.topics import COPIED, copy_spec, copy_view
 from kappa_operator.pipeline.upgrade.change import next_checkpoint
 from kappa_operator.reprocessing.objects import ReprocessingResource, is_controlled_by, name_reprocessing
+from kappa_operator.reprocessing.readers import find_moving_readers
 from kappa_operator.topic.checks import TopicResource
 
 _MOST_SKIPPED = 20
@@ -87,6 +88,9 @@ async def complete_side(
         topics=()
         if run is None or not run.outputs
         else tuple(find_versioned(context, resource, run.outputs)),
+        readers=()
+        if run is None or run.reprocessing is None
+        else find_moving_readers(context.cache, resource, run.reprocessing),
         failure=failures[-1].error.message if failures else None,
     )
     try:

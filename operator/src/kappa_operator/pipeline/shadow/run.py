@@ -216,6 +216,8 @@ def _remove(observed: PipelineObserved, run: Run, wanted: RunRole | None) -> Pla
     if wanted is run.role:
         return None if run.stopping_since is None else _put(observed, run.replace(stopping_since=None))
     if run.drops_outputs and observed.side.topics:
+        if observed.side.readers:
+            return None  # their drivers read the topics until they stop
         actions = delete_topics(observed.side.topics)
         return Plan(actions, requeue_after=1.0) if actions and observed.side.failure is None else None
     return _drop(observed, run)
