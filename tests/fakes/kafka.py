@@ -14,6 +14,7 @@ from fakes.fuse import Fuse
 from kappa_crds.reasons import Reason
 from kappa_operator.engine.actions import (
     AlterConfigs,
+    CommitOffsets,
     CreateTopic,
     DeleteTopic,
     DeleteUser,
@@ -26,7 +27,16 @@ from kappa_operator.engine.actions import (
 from kappa_operator.engine.keys import Key
 from kappa_operator.errors import AuthenticationFailed, BrokerUnreachable, KafkaFailure, KafkaRefused
 from kappa_operator.kafka.clients import AdminClients, Resolve
-from kappa_operator.kafka.model import Acl, ClusterView, KafkaAccess, Producer, Rate, TopicView, UserView
+from kappa_operator.kafka.model import (
+    Acl,
+    ClusterView,
+    GroupView,
+    KafkaAccess,
+    Producer,
+    Rate,
+    TopicView,
+    UserView,
+)
 from kappa_operator.lag.model import Partition, PartitionLog
 from kappa_operator.log.facts import (
     Known,
@@ -77,6 +87,7 @@ class FakeBroker:
         """Mechanisms and passwords by user."""
         self.acls: dict[str, frozenset[Acl]] = {}
         self.user_trouble: KafkaFailure | None = None
+        self.groups: dict[str, GroupView] = {}
         self.log_ins = 0
         self.logs: dict[Partition, PartitionFacts] = {}
         """What is in partitions; others are empty."""
@@ -111,6 +122,11 @@ class FakeBroker:
     def apply(self, action: KafkaAction) -> None:
         """Execute the action."""
         match action:
+            case CommitOffsets(_, group, offsets):
+                known = self.groups.get(group, GroupView(group))
+                if known.members:
+                    raise KafkaRefused(f"group {group} has members", code="UNKNOWN_MEMBER_ID")
+                self.groups[group] = GroupView(group, 0, {**known.committed, **offsets})
             case CreateTopic(_, topic, partitions, replication, configs):
                 if topic not in self.topics:
                     self.add(topic, partitions, replication or 1, configs)
@@ -276,6 +292,10 @@ class FakeKafka(AdminClients):
         if broker.quota_trouble is not None:
             raise broker.quota_trouble
         return broker.quotas.get(producer)
+
+    async def read_group(self, cluster: Key, group: str) -> GroupView:
+        """Return a group; an empty one where it has committed nothing."""
+        return self._reach(cluster).groups.get(group, GroupView(group))
 
     async def read_log(self, cluster: Key, questions: Sequence[Question], known: Known) -> LogFacts:
         """Return the facts of the logs of topics; a topic without logs has empty partitions."""

@@ -250,6 +250,7 @@ class Reason(StrEnum):
     OUTPUTS_DIFFER = "OutputsDiffer", REPROCESSING, "The outputs have more unexpected differences than `spec.comparison.maxUnexpected`; review them, then cut over by request, or abort."
     NEVER_CUTS_OVER = "NeverCutsOver", REPROCESSING, "Both versions were compared, and `spec.gates.cut` is Never; the message has the result. Abort it, or set the gate to Manual."
     CUTTING_OVER = "CuttingOver", REPROCESSING, "Both versions are brought to the same input, at which the new one takes over; wait."
+    GROUPS_NOT_AT_CUT = "GroupsNotAtCut", REPROCESSING, "A consumer group of `spec.groups` has not read the old outputs to their end, or still has members; stop its consumers once they have, and request the cutover again."
     ROLLING_BACK = "RollingBack", REPROCESSING, "The old version takes over again; wait."
     REPROCESSED = "Reprocessed", REPROCESSING, "The new version is active and the old one has ended; there is nothing to do."
     REPROCESSING_FAILED = "ReprocessingFailed", REPROCESSING, "The new version did not take over; the message has the cause, and the active version was not touched. Correct the spec of the Pipeline."

@@ -114,6 +114,9 @@ class Cut(Status):
     """When it was recorded."""
     readers: tuple[str, ...] = ()
     """Pipelines that had read the old outputs exactly up to here: they continue in the new ones."""
+    groups: tuple[str, ...] = ()
+    """Consumer groups that had committed these ends of the old outputs: the positions of the new ones are
+    committed for them."""
 
 
 def write_positions(offsets: TopicOffsets) -> tuple[TopicPosition, ...]:
@@ -234,6 +237,10 @@ class ReprocessingStatus(ResourceStatus):
     """The result of the last comparison."""
     cut: Cut | None = None
     """The point at which the new version took over: readers of the old topics continue in the new ones here."""
+    holding_for_groups: datetime | None = None
+    """Since when all drivers hold for consumer groups."""
+    cut_refused: str | None = None
+    """Why the last attempt of a cutover was given up, for people."""
     rollback_cut: Cut | None = None
     """The point at which the old version took over again."""
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from kappa_crds.comparison import StreamWindows, Tolerance
-from kappa_crds.model import Duration, Model, PositiveDuration
+from kappa_crds.model import UNIQUE, Duration, Model, PositiveDuration
 
 
 class Gate(StrEnum):
@@ -48,6 +48,10 @@ class Comparison(Model):
     """Rows that may differ beyond that; with more, the cutover waits for a person."""
 
 
+GroupId = Annotated[str, Field(min_length=1, max_length=249)]
+"""The id of a consumer group in Kafka."""
+
+
 class OutputsPolicy(StrEnum):
     """What happens to the topics of a version that is not active any more."""
 
@@ -80,5 +84,8 @@ class ReprocessingPolicy(Model):
     outputs: OutputsPolicy = OutputsPolicy.KEEP
     """What happens to the topics of the version that is not active in the end: Keep, or Delete with all their
     records. Topics that the spec names are never deleted."""
+    groups: Annotated[tuple[GroupId, ...], Field(max_length=32), UNIQUE] = ()
+    """Consumer groups that read the outputs. At the cutover each has to have committed the ends of the old
+    topics, and to have no members; then the operator commits where it continues in the new topics."""
     deadline: PositiveDuration = "7d"
     """How long it may take until the cutover; later it fails, and the active version stays."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kappa_crds.comparison import ComparisonRequest
-from kappa_crds.progress import DriverRole, InputVector
+from kappa_crds.progress import DriverRole, InputVector, TopicOffsets
 from kappa_crds.resource import ResourceStatus
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.kafka.model import Acl, KafkaAccess, Producer, Rate
@@ -185,6 +185,15 @@ class SetQuota:
     producer: Producer
     rate: float | None
     kind: Rate = Rate.PRODUCER
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOffsets:
+    """Commit next offsets, by topic and partition, for a consumer group that has no members."""
+
+    cluster: Key
+    group: str
+    offsets: TopicOffsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,7 +427,9 @@ DriverAction = (
     | CompareOutputs
 )
 UserAction = GrantPermissions | RevokePermissions | DeleteUser
-KafkaAction = CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic | SetQuota | UserAction
+KafkaAction = (
+    CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic | SetQuota | CommitOffsets | UserAction
+)
 Action = (
     RecordStatus
     | AddFinalizer

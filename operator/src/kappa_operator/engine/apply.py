@@ -141,6 +141,7 @@ async def _apply(context: OperatorContext, resource: AnyResource, action: act.Ac
             | act.AlterConfigs()
             | act.DeleteTopic()
             | act.SetQuota()
+            | act.CommitOffsets()
             | act.GrantPermissions()
             | act.RevokePermissions()
             | act.DeleteUser()

@@ -12,6 +12,7 @@ from kappa_operator.engine.actions import (
     ApplyObject,
     CallWebhook,
     ChangeConnector,
+    CommitOffsets,
     CompareOutputs,
     ConnectAction,
     ContinueDriver,
@@ -90,6 +91,8 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return _describe_topic_action(action)
         case CallWebhook(_, _, name, attempt):
             return f"call the webhook {name}, attempt {attempt}"
+        case CommitOffsets(_, group, offsets):
+            return f"commit offsets of {', '.join(sorted(offsets))} for consumer group {group}"
         case SetQuota(_, client, rate, kind):
             wanted = "no quota of its own" if rate is None else f"{rate:.0f} bytes a second"
             role = "producer" if kind is Rate.PRODUCER else "consumer"

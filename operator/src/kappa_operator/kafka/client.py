@@ -24,8 +24,9 @@ from kappa_operator.kafka.batcher import Batcher
 from kappa_operator.kafka.configs import ConfigReader, TopicConfigs
 from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.errors import ClientErrors
+from kappa_operator.kafka.groups import GroupClient
 from kappa_operator.kafka.metadata import FoundTopic, count_topics, find_topics
-from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, Rate, TopicView
+from kappa_operator.kafka.model import ClusterView, GroupView, KafkaAccess, Producer, Rate, TopicView
 from kappa_operator.kafka.quotas import QuotaClient
 from kappa_operator.kafka.users import UserClient
 from kappa_operator.log.facts import Known, LogFacts
@@ -80,6 +81,7 @@ class KafkaClient:
         self._connection = Connection(access, namespace)
         self._configs = ConfigReader(self._connection)
         self._quotas = QuotaClient(self._connection)
+        self._groups = GroupClient(self._connection)
         self.users = UserClient(self._connection)
         self._describe: Batcher[Question, View] = Batcher(self._describe_topics, size=_BATCH)
         self._look: Batcher[str, View] = Batcher(self._read_topics, size=_BATCH)
@@ -141,6 +143,8 @@ class KafkaClient:
             case act.DeleteTopic():
                 await self._delete.submit(action)
                 await self._await_topic(action.topic, self._look.submit, lambda view: view is None)
+            case act.CommitOffsets(_, group, offsets):
+                await self._groups.commit(group, offsets)
             case act.SetQuota(_, producer, rate, kind):
                 await self._quotas.set(producer, rate, kind)
             case act.GrantPermissions() | act.RevokePermissions() | act.DeleteUser():
@@ -151,6 +155,10 @@ class KafkaClient:
     async def read_quota(self, producer: Producer, kind: Rate) -> float | None:
         """Return the bytes a second for each broker, None where the client has no quota of its own."""
         return await self._quotas.read(producer, kind)
+
+    async def read_group(self, group: str) -> GroupView:
+        """Return a consumer group; raise KafkaFailure."""
+        return await self._groups.read(group)
 
     async def read_log(self, questions: Sequence[Asked], known: Known) -> LogFacts:
         """Return the facts that prove logs whole; raise KafkaFailure where no broker responds."""

@@ -17,7 +17,15 @@ from kappa_operator.engine.keys import Key
 from kappa_operator.errors import AuthenticationFailed, KafkaFailure
 from kappa_operator.fair import FairSlots
 from kappa_operator.kafka.client import KafkaClient
-from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, Rate, TopicView, UserView
+from kappa_operator.kafka.model import (
+    ClusterView,
+    GroupView,
+    KafkaAccess,
+    Producer,
+    Rate,
+    TopicView,
+    UserView,
+)
 from kappa_operator.log.facts import Known, LogFacts, Question
 
 MOST_CLIENTS = 100
@@ -157,6 +165,11 @@ class AdminClients:
         """Return the bytes a second for each broker, None where the client has no quota of its own."""
         with self._use(cluster) as client:
             return await client.read_quota(producer, kind)
+
+    async def read_group(self, cluster: Key, group: str) -> GroupView:
+        """Return a consumer group."""
+        with self._use(cluster) as client:
+            return await client.read_group(group)
 
     async def read_log(self, cluster: Key, questions: Sequence[Question], known: Known) -> LogFacts:
         """Return the facts that prove logs whole."""

@@ -54,6 +54,15 @@ class Rate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class GroupView:
+    """A consumer group: how many members it has, and the next offset of each topic and partition that it committed."""
+
+    name: str
+    members: int = 0
+    committed: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Producer:
     """Producers, or other clients, as Kafka's quotas name them: by client.id, by user, or by both."""
 

@@ -24,6 +24,8 @@ class Reaching:
     message: str
     actions: tuple[Action, ...] = ()
     cut: Cut | None = None
+    awaits_groups: bool = False
+    """Whether all drivers hold at the cut, and only consumer groups are missing."""
 
 
 def reach_cut(observed: ReprocessingObserved, now: datetime) -> Reaching:

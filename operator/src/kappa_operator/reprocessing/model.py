@@ -11,7 +11,7 @@ from kappa_crds.resource import ResourceStatus
 from kappa_operator.engine.actions import RecordStatus, SetQuota
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.plan import Failure, Plan, Verdict, update_status
-from kappa_operator.kafka.model import Producer
+from kappa_operator.kafka.model import GroupView, Producer
 from kappa_operator.log.eta import Eta
 from kappa_operator.log.hold import Holds
 from kappa_operator.log.overtake import Overtake
@@ -66,7 +66,7 @@ class ReprocessingObserved:
     """All that a decision about a reprocessing needs.
 
     `pipeline` is None where it is gone or cannot be read. `active` and `side` are the drivers of its runs, the side run only where it is of
-    this reprocessing. `readers` are the Pipelines that read the outputs, until the runs are exchanged. `proof` is that of the log, while one is needed, `holds` are what holds its retention, or gives it back, `eta` the estimate of the replay.
+    this reprocessing. `readers` are the Pipelines that read the outputs, until the runs are exchanged, and `groups` the consumer groups, in `cluster`; `group_problem` is why they cannot be read. `proof` is that of the log, while one is needed, `holds` are what holds its retention, or gives it back, `eta` the estimate of the replay.
     `quota` is that of its consumers, where one is wanted or recorded. `overtakes` are the partitions whose records
     are removed before they are read, the most urgent first.
     """
@@ -76,6 +76,9 @@ class ReprocessingObserved:
     active: Driver | None = None
     side: Driver | None = None
     readers: tuple[Reader, ...] = ()
+    groups: tuple[GroupView, ...] = ()
+    group_problem: str = ""
+    cluster: Key | None = None
     proof: LogProof | None = None
     holds: Holds = NO_HOLDS
     eta: Eta | None = None

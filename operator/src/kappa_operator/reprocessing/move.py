@@ -4,11 +4,12 @@ They are brought there last, while both versions hold and nothing is written. No
 does not run, or is far behind: both versions hold only when all readers are near. The cut is recorded when all are there; from then on they follow it themselves.
 """
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from kappa_crds.progress import HoldPhase, InputVector
 from kappa_crds.reprocessing import Cut, read_positions
-from kappa_operator.engine.actions import Action
+from kappa_operator.engine.actions import Action, HoldDriver
 from kappa_operator.reprocessing.catch_up import is_near
 from kappa_operator.reprocessing.cut import (
     Reaching,
@@ -18,6 +19,7 @@ from kappa_operator.reprocessing.cut import (
     hold_drivers,
     reach_cut,
 )
+from kappa_operator.reprocessing.groups import GROUP_PATIENCE, commit_positions, find_obstacles
 from kappa_operator.reprocessing.model import Reader, ReprocessingObserved
 
 READER_HOLD_SECONDS = 600.0
@@ -25,9 +27,16 @@ READER_HOLD_SECONDS = 600.0
 
 
 def reach_moving_cut(
-    observed: ReprocessingObserved, now: datetime, *, leaves_readers: bool = False
+    observed: ReprocessingObserved,
+    now: datetime,
+    *,
+    leaves_readers: bool = False,
+    leaves_groups: bool = False,
 ) -> Reaching:
-    """Return the next step to a common cut of both drivers and all readers; with `leaves_readers` without those that cannot hold."""
+    """Return the next step to a common cut of both drivers, all readers and consumer groups.
+
+    With `leaves_readers` and `leaves_groups` without those that are not able to.
+    """
     blocked = {each.name: why for each in observed.readers if (why := _find_obstacle(each))}
     if blocked and not leaves_readers:
         names = ", ".join(f"Pipeline {name} {why}" for name, why in blocked.items())
@@ -35,9 +44,36 @@ def reach_moving_cut(
     reaching = reach_cut(observed, now)
     if reaching.cut is None:
         return reaching
-    return _reach_readers(
-        observed, [each for each in observed.readers if each.name not in blocked], reaching.cut
-    )
+    readers = [each for each in observed.readers if each.name not in blocked]
+    reaching = _reach_readers(observed, readers, reaching.cut)
+    if reaching.cut is None:
+        return reaching
+    return _reach_groups(observed, readers, reaching.cut, leaves=leaves_groups)
+
+
+def _reach_groups(
+    observed: ReprocessingObserved, readers: list[Reader], cut: Cut, *, leaves: bool
+) -> Reaching:
+    obstacles = find_obstacles(observed.groups, cut)
+    if observed.group_problem and not leaves:
+        obstacles = {"": f"cannot be read: {observed.group_problem}"}
+    holds = tuple(_hold_all(observed, readers))
+    if obstacles and not leaves:
+        names = ", ".join(f"consumer group {name} {why}" for name, why in obstacles.items())
+        message = f"all drivers hold, at most {GROUP_PATIENCE:.0f} s, for consumer groups: {names}"
+        return Reaching(message, holds, awaits_groups=True)
+    commits = tuple(each for each in commit_positions(observed, cut) if each.group not in obstacles)
+    if commits and not observed.failure:
+        return Reaching(
+            "the positions of consumer groups are committed", (*holds, *commits), awaits_groups=True
+        )
+    groups = () if commits else (each.name for each in observed.groups if each.name not in obstacles)
+    return Reaching("all hold", cut=cut.replace(groups=tuple(sorted(groups))))
+
+
+def _hold_all(observed: ReprocessingObserved, readers: list[Reader]) -> Iterator[HoldDriver]:
+    yield from hold_drivers(each for each in (observed.active, observed.side) if each is not None)
+    yield from hold_drivers((each.driver for each in readers), READER_HOLD_SECONDS)
 
 
 def keep_holding(observed: ReprocessingObserved) -> tuple[Action, ...]:
@@ -66,9 +102,7 @@ def _reach_readers(observed: ReprocessingObserved, readers: list[Reader], cut: C
             f"a reader cannot reach the end of the old outputs: {refusal}; all continue, and it is tried again",
             continue_drivers(observed),
         )
-    drivers = [each for each in (observed.active, observed.side) if each is not None]
-    actions: list[Action] = list(hold_drivers(drivers))
-    actions += hold_drivers((each.driver for each in readers), READER_HOLD_SECONDS)
+    actions: list[Action] = list(_hold_all(observed, readers))
     late = []
     for each in readers:
         target = find_target(each, cut)

@@ -100,7 +100,25 @@ async def _observe_drivers(
     if not is_cutting and not is_rolling_back:
         return observed
     found = [await _observe_reader(context, each) for each in find_readers(context.cache, pipeline)]
-    return replace(observed, readers=tuple(found))
+    observed = replace(observed, readers=tuple(found))
+    return await _observe_groups(context, pipeline, observed) if observed.resource.spec.groups else observed
+
+
+async def _observe_groups(
+    context: OperatorContext, pipeline: PipelineResource, observed: ReprocessingObserved
+) -> ReprocessingObserved:
+    """Read the consumer groups of the spec; for a rollback those that were moved at the cut."""
+    names = observed.resource.spec.groups
+    if observed.phase is ReprocessingPhase.ROLLING_BACK:
+        names = () if observed.status.cut is None else observed.status.cut.groups
+    namespace = pipeline.metadata.namespace
+    try:
+        resource = resolve_cluster(context.cache, namespace, pipeline.spec.cluster_ref)
+        cluster = await connect(context, resource)
+        groups = [await context.kafka.read_group(cluster, name) for name in names]
+    except KappaError as error:
+        return replace(observed, group_problem=error.message)
+    return replace(observed, groups=tuple(groups), cluster=cluster)
 
 
 async def _observe_driver(

@@ -14,6 +14,7 @@ from kappa_operator.engine.plan import Plan, ready, stalled, working
 from kappa_operator.log.proof import Gap
 from kappa_operator.reprocessing.catch_up import STEADY, is_near, measure
 from kappa_operator.reprocessing.cut import Reaching, continue_drivers
+from kappa_operator.reprocessing.groups import GROUP_PATIENCE
 from kappa_operator.reprocessing.model import ReprocessingObserved, enter, record, report
 from kappa_operator.reprocessing.move import keep_holding, reach_moving_cut
 from kappa_operator.reprocessing.quota import explain_quota
@@ -142,6 +143,10 @@ def wait_for_cutover(observed: ReprocessingObserved, now: datetime) -> Plan | No
         return start_cutover(observed, now, request=passed)
     if (again := carry_out(observed, RequestAction.COMPARE)) is not None:
         return start_comparison(observed, now, request=again)
+    if observed.status.cut_refused is not None:
+        message = f"{observed.status.cut_refused}; {explain_gate(observed, RequestAction.CUT)}"
+        verdict = stalled(Phase.READY_TO_CUT, Reason.GROUPS_NOT_AT_CUT, message)
+        return report(observed, verdict, now, intervals.WAITING)
     spec, compared = observed.resource.spec, observed.status.comparison
     most = spec.comparison.max_unexpected
     unexpected = None if compared is None else compared.unexpected
@@ -164,9 +169,9 @@ def wait_for_cutover(observed: ReprocessingObserved, now: datetime) -> Plan | No
 def start_cutover(observed: ReprocessingObserved, now: datetime, **fields: Any) -> Plan:
     """Return the plan that records the phase CuttingOver."""
     message = "both versions are brought to the input at which the new one takes over"
-    return enter(
-        observed, Phase.CUTTING_OVER, working(Phase.CUTTING_OVER, Reason.CUTTING_OVER, message), now, **fields
-    )
+    verdict = working(Phase.CUTTING_OVER, Reason.CUTTING_OVER, message)
+    fields = {"cut_refused": None, "holding_for_groups": None, **fields}
+    return enter(observed, Phase.CUTTING_OVER, verdict, now, **fields)
 
 
 def cut_over(observed: ReprocessingObserved, now: datetime) -> Plan | None:
@@ -174,7 +179,10 @@ def cut_over(observed: ReprocessingObserved, now: datetime) -> Plan | None:
     if observed.phase is not Phase.CUTTING_OVER:
         return None
     if observed.status.cut is None:
-        return _reach(observed, reach_moving_cut(observed, now), "cut", Reason.CUTTING_OVER, now)
+        reaching = reach_moving_cut(observed, now)
+        if reaching.awaits_groups and _has_waited_for_groups(observed, now):
+            return _give_up_cut(observed, reaching.message, now)
+        return _reach(observed, reaching, "cut", Reason.CUTTING_OVER, now)
     if not observed.has_cut_over:
         verdict = working(
             Phase.CUTTING_OVER, Reason.CUTTING_OVER, "the Pipeline makes the new version active"
@@ -185,6 +193,19 @@ def cut_over(observed: ReprocessingObserved, now: datetime) -> Plan | None:
     message = f"the new version is active since {now:%Y-%m-%dT%H:%M:%SZ}; the old one soaks for {soak}"
     plan = enter(observed, Phase.SOAKING, working(Phase.SOAKING, Reason.SOAKING, message), now)
     return Plan((*plan.actions, *_release(observed)), requeue=True)
+
+
+def _has_waited_for_groups(observed: ReprocessingObserved, now: datetime) -> bool:
+    since = observed.status.holding_for_groups
+    return since is not None and (now - since).total_seconds() > GROUP_PATIENCE
+
+
+def _give_up_cut(observed: ReprocessingObserved, why: str, now: datetime) -> Plan:
+    """Record that the cutover waits for a person again; all continue."""
+    message = f"{why}; {explain_gate(observed, RequestAction.CUT)}"
+    verdict = stalled(Phase.READY_TO_CUT, Reason.GROUPS_NOT_AT_CUT, message)
+    plan = enter(observed, Phase.READY_TO_CUT, verdict, now, cut_refused=why, holding_for_groups=None)
+    return Plan((*_release(observed), *plan.actions), requeue=True)
 
 
 def soak(observed: ReprocessingObserved, now: datetime) -> Plan | None:
@@ -233,6 +254,7 @@ def find_failure(observed: ReprocessingObserved) -> str:
 def start_rollback(observed: ReprocessingObserved, why: str, now: datetime, **fields: Any) -> Plan:
     """Return the plan that records the phase RollingBack."""
     verdict = working(Phase.ROLLING_BACK, Reason.ROLLING_BACK, f"the old version takes over again: {why}")
+    fields = {"holding_for_groups": None, **fields}
     return enter(observed, Phase.ROLLING_BACK, verdict, now, why=why, **fields)
 
 
@@ -249,7 +271,12 @@ def roll_back(observed: ReprocessingObserved, now: datetime) -> Plan | None:
         return finish(observed, "the Pipeline was changed before the rollback", now)
     if observed.status.rollback_cut is None:
         waited = (now - (observed.status.since or now)).total_seconds()
-        reaching = reach_moving_cut(observed, now, leaves_readers=waited > READER_PATIENCE)
+        reaching = reach_moving_cut(
+            observed,
+            now,
+            leaves_readers=waited > READER_PATIENCE,
+            leaves_groups=_has_waited_for_groups(observed, now),
+        )
         is_running = observed.active is not None and observed.active.is_running
         if reaching.cut is None and not is_running and waited > UNCUT_PATIENCE:
             without = Cut(inputs=(), taken=now.replace(microsecond=0))
@@ -272,7 +299,16 @@ def _reach(
     if reaching.cut is not None:
         return record(observed, **{field: reaching.cut})
     message = f"{reaching.message}; {observed.failure}" if observed.failure else reaching.message
-    plan = report(observed, working(observed.phase, reason, message), now, intervals.WORKING)
+    since = observed.status.holding_for_groups
+    if reaching.awaits_groups:
+        since = since or now.replace(microsecond=0)
+    plan = report(
+        observed,
+        working(observed.phase, reason, message),
+        now,
+        intervals.WORKING,
+        holding_for_groups=since,
+    )
     actions = () if observed.failure else reaching.actions
     return Plan(actions, plan.status, plan.requeue_after)
 
