@@ -77,6 +77,17 @@ class Odd(Capture):
         assert len(found) == count, found
         return found
 
+    async def prove(self, **fields: Any) -> tuple[str, str, str]:
+        """Have the table compared with its topic; return the condition."""
+        self.apply(proof={"request": "now", "wait": "30s"}, **fields)
+
+        def is_done(it: Odd) -> bool:
+            found = (it.get(SOURCE) or {}).get("status", {}).get("proof", {}).get("work", {})
+            return bool(found.get("request") == "now" and found["state"] == "Done")
+
+        await self.until(is_done, "the proof", seconds=120)
+        return self.get_condition(SOURCE, "Proven")
+
 
 @pytest.fixture
 async def source(lab: Lab) -> AsyncIterator[Odd]:
@@ -149,6 +160,11 @@ async def test_records_have_a_changed_primary_key_and_those_of_the_old_one_stay(
         ({"item": "tea"}, "u"), ({"item": "milk"}, "d"), ({"item": "milk"}, None),
     ]  # fmt: skip
     assert source.get_condition(SOURCE)[1] == "ConnectorRunning"
+    _, reason, message = await source.prove()
+    assert (reason, "2 records of the topic have another key than (item)" in message) == (
+        "ProofUndecided",
+        True,
+    )
 
 
 async def test_a_changed_primary_key_is_refused_until_it_is_undone(source: Odd) -> None:
@@ -263,6 +279,11 @@ async def test_large_rows_wait_for_a_higher_limit_and_one_of_100_megabytes_for_s
     assert list_rows(source) == {1: 3, 2: 4, 3: 3 * MEGABYTE, 4: 9}
     await source.until_reason("ConnectorRunning", seconds=90)
     assert any("max.message.bytes of 1 topics was raised to 3145728" in each for each in source.list_events())
+
+    source.apply(maxRecordSize="90Mi")
+    fill(source, 7, 85 * MEGABYTE)
+    await source.until(lambda it: list_rows(it).get(7) == 85 * MEGABYTE, "85 MB", seconds=180)
+    assert (await source.prove(maxRecordSize="90Mi"))[1] == "TablesEqual"
 
     fill(source, 5, 100 * MEGABYTE)
     source.run("INSERT INTO t VALUES (6, 'behind it')")
