@@ -15,7 +15,7 @@ from kappa_operator.kafka.groups import GroupClient
 from kappa_operator.kafka.model import GroupView, KafkaAccess
 from lab.broker import Broker
 
-pytestmark = pytest.mark.clusterless
+pytestmark = [pytest.mark.clusterless, pytest.mark.chaos]
 Result = TypeVar("Result")
 NOBODY = "nobody's"
 

@@ -58,7 +58,14 @@ READ_BY_ANOTHER: dict[str, tuple[Step, ...]] = {
 }
 
 
-@pytest.mark.parametrize("name", READ_BY_ANOTHER)
+_IN_CI = ("to the end", "rolling back")
+"""The others take half a minute of a core."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in _IN_CI else pytest.mark.chaos) for name in READ_BY_ANOTHER],
+)
 async def test_dying_after_any_write_moves_readers_as_well_or_none(name: str) -> None:
     wanted, ends = await live_and_die(*READ_BY_ANOTHER[name], kind=DownstreamLife)
     assert ends
