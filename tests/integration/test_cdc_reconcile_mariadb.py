@@ -324,7 +324,7 @@ def test_without_later_changes_the_stored_position_decides(shop: Shop) -> None:
     [
         ("CREATE TABLE shop.bare (id INT)", "has no primary key"),
         ("CREATE TABLE shop.bare (id INT PRIMARY KEY) ENGINE = MyISAM", "MyISAM, which has no snapshots"),
-        ("CREATE VIEW shop.bare AS SELECT 1 AS id", "is not a table"),
+        ("CREATE VIEW shop.bare AS SELECT 1 AS id", "is not an ordinary table"),
         ("SELECT 1", "there is no table shop.bare"),
     ],
 )

@@ -42,9 +42,9 @@ def test_positions_are_in_the_order_of_files_and_bytes() -> None:
     assert format_position("b.000010", 4) == "b.000010:4"
 
 
-@pytest.mark.parametrize("file", ["binlog", "", "binlog.x", "000001"])
+@pytest.mark.parametrize("file", ["binlog", "", "binlog.x", "000001", "bin\x1b[2Jlog.000001", "b.000001\n"])
 def test_a_file_without_a_number_is_refused(file: str) -> None:
-    with pytest.raises(ValueError, match="no file of a binary log"):
+    with pytest.raises(ValueError, match="none of a binary log"):
         encode_position(file, 4)
 
 
@@ -138,6 +138,7 @@ def test_an_event_is_in_a_snapshot_if_it_begins_before_its_position() -> None:
     ("key", "value", "expected"),
     [
         (b'["c",{"server":"shop"}]', b'{"file":"b.000001","pos":4}', ("shop", encode_position("b.000001", 4))),
+        (b'["c",{"server":"shop"}]', b'{"snapshot":true,"file":"b.000001","pos":4}', None),
         (b'["c",{"server":"shop"}]', None, None),
         (b'["c",{"server":"shop"}]', b'{"lsn":4}', None),
         (b'["c",{"server":7}]', b'{"file":"b.000001","pos":4}', None),

@@ -37,7 +37,8 @@ from kappa_operator.cdc.rules import Request as Rules
 from kappa_operator.cdc.rules.postgresql_tables import list_published
 from kappa_operator.errors import KafkaFailure, TopicMissing
 
-_STORED = "BASE TABLE"
+_WITHOUT_ROWS = ("VIEW", "SEQUENCE")
+"""Kinds of MariaDB that a connector does not read. Others are compared, or reported as undecided."""
 _LATE = "the time of spec.proof.timeout was over"
 
 
@@ -67,7 +68,7 @@ def _list_tables(address: Address, request: ProofRequest) -> tuple[TableName, ..
     patterns = parse_patterns(request.include)
     if request.kind is DatabaseKind.MYSQL:
         stored = asyncio.run(gather_mysql(address, patterns)).tables
-        return choose_tables((each.name for each in stored if each.kind == _STORED), request)
+        return choose_tables((each.name for each in stored if each.kind not in _WITHOUT_ROWS), request)
     facts = asyncio.run(gather_postgresql(address, patterns, request.publication))
     published = list_published(facts, Rules(patterns, request.publication, slot=request.slot))
     return choose_tables((each.name for each in published), request)

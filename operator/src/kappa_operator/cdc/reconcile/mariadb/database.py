@@ -108,7 +108,7 @@ def _check_table(name: TableName, found: list[Any]) -> None:
         raise DatabaseProblem(f"there is no table {name}, or the user may not see it")
     ((kind, engine, is_transactional),) = found
     if kind != _STORED:
-        raise DatabaseProblem(f"{name} is not a table")
+        raise DatabaseProblem(f"{name} is not an ordinary table")
     if not is_transactional:
         raise DatabaseProblem(
             f"table {name} has the engine {engine}, which has no snapshots; convert it to InnoDB"

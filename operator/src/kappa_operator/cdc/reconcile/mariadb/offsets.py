@@ -76,10 +76,11 @@ class OffsetEvidence:
 def read_position(key: bytes | str | None, value: bytes | str | None) -> tuple[str, int] | None:
     """Return the logical name of a connector and its position; None for another record.
 
-    An offset in the middle of a transaction has the position of its begin, so it is not past it.
+    An offset in the middle of a transaction has the position of its begin, so it is not past it. One from the middle of a snapshot has the
+    position of all of its rows, and proves nothing.
     """
     with suppress(ValueError, KeyError, TypeError, AttributeError, IndexError):
         server, offset = json.loads(key or b"null")[1]["server"], json.loads(value or b"null")
-        if isinstance(server, str):
+        if isinstance(server, str) and not offset.get("snapshot"):
             return server, encode_position(offset["file"], int(offset["pos"]))
     return None

@@ -7,14 +7,15 @@ transaction had committed. Transactions are whole in one file.
 import re
 
 _BITS = 48
-_NUMBERED = re.compile(r"[^\0]+\.(\d{1,18})")
+_NUMBERED = re.compile(r"[\w.-]{1,255}\.(\d{1,18})", re.ASCII)
+"""A name gets into messages, and another text of a server must not."""
 
 
 def encode_position(file: str, byte: int) -> int:
     """Return the number of a position; raise ValueError for a file whose name has no number."""
     found = _NUMBERED.fullmatch(file)
     if found is None:
-        raise ValueError(f"{file[:64]!r} is no file of a binary log")
+        raise ValueError("the name of the file is none of a binary log")
     return (int(found[1]) << _BITS) + int(byte)
 
 
