@@ -32,7 +32,7 @@ from spark.topics import Topics
 ROWS, CUSTOMERS, RATE = 10_000, 100, 1000
 WARM_UP_SECONDS = 20.0
 _SHOWN = ("p50_ms", "p99_ms")
-_PATIENCE_SECONDS = 120.0
+_PATIENCE_SECONDS = 300.0
 _JOINED = """
 sources:
   - name: customers
@@ -190,7 +190,7 @@ def measure(
                 wait_until(partial(tail.has, rows), f"{topic} has its rows")
             driver = DriverProcess(Path(folder), revision, 1)
             try:
-                driver.wait_for("running", lambda p: p.state is DriverState.RUNNING)
+                driver.wait_for("running", lambda p: p.state is DriverState.RUNNING, _PATIENCE_SECONDS)
                 return _measure(database, broker.bootstrap, names["lines"], seconds)
             finally:
                 driver.kill()

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kappa_crds.kinds import find_kind
+from kappa_operator.cdc.address import DatabaseKind
 from kappa_operator.cdc.errors import DatabaseProblem
 from kappa_operator.cdc.facts import TableName
 from kappa_operator.cdc.reconcile.canonical import build_reader
@@ -19,6 +21,7 @@ from kappa_operator.cdc.reconcile.mariadb.shape import FoundColumn, build_table
 from kappa_operator.cdc.reconcile.mariadb.values import format_digits
 from kappa_operator.cdc.reconcile.model import Column, Kind, Request, Table
 from kappa_operator.cdc.reconcile.snapshot import Snapshot
+from kappa_operator.cdcsource.proof_pods import build_proof_request, find_offsets
 
 NAME = TableName("shop", "orders")
 REQUEST = Request(NAME, "t.shop.orders")
@@ -151,3 +154,26 @@ def test_only_a_position_of_a_binary_log_is_read_from_offsets(
     key: bytes, value: bytes | None, expected: Any
 ) -> None:
     assert read_position(key, value) == expected
+
+
+@pytest.mark.parametrize(
+    ("connect", "kind", "topic"),
+    [
+        ({"workers": {}}, "mariadb", "connect.shop.main.offsets"),
+        ({"existing": {"url": "https://connect.example"}}, "mariadb", ""),
+        ({"workers": {}}, "postgresql", ""),
+    ],
+)
+def test_a_proof_of_mariadb_knows_where_workers_of_the_operator_store_positions(
+    connect: Any, kind: str, topic: str
+) -> None:
+    metadata = {"name": "main", "namespace": "shop"}
+    spec = {"bootstrapServers": ["kafka:9092"], "connect": connect}
+    cluster = find_kind("KafkaCluster").parse({"metadata": metadata, "spec": spec})
+    server: dict[str, Any] = {"host": "db.example", "credentialsSecretRef": {"name": "login"}}
+    server |= {"serverId": 7} if kind == "mariadb" else {"database": "shop"}
+    body = {kind: server, "tables": {"include": ["shop.*"]}, "proof": {}}
+    source = find_kind("CDCSource").parse({"metadata": metadata, "spec": body})
+    request = build_proof_request(source, source.spec.proof, cluster.spec, find_offsets(cluster))
+    assert request.offsets == topic
+    assert request.kind is (DatabaseKind.MYSQL if kind == "mariadb" else DatabaseKind.POSTGRESQL)
