@@ -2,6 +2,7 @@
 
 import pytest
 
+from fakes.kubelet import SINCE
 from kappa_crds.reprocessing import ReprocessingPhase
 from kappa_operator.engine.keys import Key, ObjectRef
 from unit.control.downstream import (
@@ -168,3 +169,17 @@ async def test_a_topic_that_goes_by_policy_stays_until_its_reader_has_left_it() 
     await life.settle()
     assert find_topics(life) == ["out"]
     assert "out.r1" not in life.describe()["topics"]
+
+
+async def test_a_reader_holds_for_long_only_when_the_cut_is_about_to_be_recorded() -> None:
+    life = await live(write(SPEC), both(pause_at("CuttingOver"), write(FIXED)), kind=DownstreamLife)
+    lengths: list[float] = []
+    for _ in range(20):
+        for address, progress in life.operator.drivers.progress.items():
+            life.operator.drivers.progress[address] = progress.replace(reported_at=progress.started_at)
+        await life.step()
+        held = [each.hold for each in life.operator.drivers.progress.values() if each.pipeline == "totals"]
+        lengths += [(hold.until - SINCE).total_seconds() for hold in held if hold is not None]
+        if "cut" in list_reprocessings(life)[0]:
+            break
+    assert sorted(set(lengths)) == [120, 600]

@@ -23,7 +23,7 @@ from kappa_operator.reprocessing.groups import GROUP_PATIENCE, commit_positions,
 from kappa_operator.reprocessing.model import Reader, ReprocessingObserved
 
 READER_HOLD_SECONDS = 600.0
-"""How long a reader holds at most without another request: it must not read on before it is moved, also where the operator is away."""
+"""How long a reader holds at the cut without another request: it must not read on before it is moved, also where the operator is away."""
 
 
 def reach_moving_cut(
@@ -48,7 +48,11 @@ def reach_moving_cut(
     reaching = _reach_readers(observed, readers, reaching.cut)
     if reaching.cut is None:
         return reaching
-    return _reach_groups(observed, readers, reaching.cut, leaves=leaves_groups)
+    reaching = _reach_groups(observed, readers, reaching.cut, leaves=leaves_groups)
+    longer = tuple(hold_drivers((each.driver for each in readers), READER_HOLD_SECONDS))
+    if reaching.cut is None or not longer or observed.failure:
+        return reaching
+    return Reaching("all hold; readers hold longer, until they are moved", longer)
 
 
 def _reach_groups(
@@ -73,7 +77,7 @@ def _reach_groups(
 
 def _hold_all(observed: ReprocessingObserved, readers: list[Reader]) -> Iterator[HoldDriver]:
     yield from hold_drivers(each for each in (observed.active, observed.side) if each is not None)
-    yield from hold_drivers((each.driver for each in readers), READER_HOLD_SECONDS)
+    yield from hold_drivers(each.driver for each in readers)
 
 
 def keep_holding(observed: ReprocessingObserved) -> tuple[Action, ...]:
