@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from kappa_crds.model import COLUMN_KEYS, ColumnName, Model, Rule
+from kappa_crds.model import COLUMN_KEYS, ColumnName, Model, PositiveDuration, Rule, TopicName
 
 
 class DecimalEncoding(StrEnum):
@@ -75,6 +75,18 @@ class ChangeColumns(Model):
     `provide.transaction.metadata`."""
 
 
+class Transactions(Model):
+    """Where transactions of the database end."""
+
+    topic: TopicName
+    """Topic of the connector with the begin and end of each transaction, PREFIX.transaction. The topics of the
+    source have the same prefix. The connector needs `provide.transaction.metadata` (`spec.transactions` of a
+    CDCSource)."""
+    max_wait: PositiveDuration = "1m"
+    """How long to wait for the end of a transaction after its last change was read. Then its rows appear as they
+    are, and those that come later in another batch."""
+
+
 class DebeziumEnvelope(Model):
     """Change events of Debezium in JSON, with or without their schema."""
 
@@ -87,6 +99,9 @@ class DebeziumEnvelope(Model):
     )
     """Unit of TIMESTAMP columns that are numbers, by column. Default: Microseconds. A TIMESTAMP of up to three
     digits, or a DATETIME of MySQL, is in Milliseconds."""
+    transactions: Transactions | None = None
+    """Read the changes of a transaction of the database in one batch, over all sources with the same topic of
+    transactions. Without this the tables of a transaction may be read in different batches."""
 
 
 class Envelope(Model):

@@ -94,7 +94,7 @@ def list_permissions(subject: Subject) -> list[Permission]:
 
 def _read_source(subject: Subject, source: Source) -> Iterator[Permission]:
     role = f"source {source.name!r}"
-    for name in source.topic_names:
+    for name in source.read_names:
         yield Permission(KafkaResource.TOPIC, subject.find(name), Operation.READ, role=role)
     if source.topic_pattern is not None:
         prefix = find_prefix(source.topic_pattern)

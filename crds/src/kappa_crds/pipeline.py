@@ -177,6 +177,12 @@ class PipelineSpec(Model):
             " batch, and real-time mode has none; take out delivery, or trigger.realTime'",
         ),
         Rule(
+            "!has(self.trigger) || !has(self.trigger.realTime) || self.sources.all(s, !has(s.envelope)"
+            " || !has(s.envelope.debezium.transactions))",
+            "a source with envelope.debezium.transactions reads a transaction in one batch, and real-time mode has no batches;"
+            " leave out one of the two",
+        ),
+        Rule(
             "!has(self.trigger) || !has(self.trigger.realTime) || self.sources.all(s, !has(s.format) || !has(s.format.protobuf))",
             "in real-time mode no source can have the format protobuf, which is decoded a batch of records at a time; leave out"
             " trigger.realTime, or write the rows to another topic first",
@@ -271,6 +277,11 @@ class PipelineSpec(Model):
         views = (view for view in self.views if view.python or view.event_sourced or view.projection)
         found = tuple(f"view {view.name!r} ({view.kind})" for view in views)
         return found if self.python_from is None else (*found, "spec.pythonFrom")
+
+    @property
+    def reads_transactions(self) -> bool:
+        """Return whether batches end between transactions of a database."""
+        return any(source.transactions is not None for source in self.sources)
 
     @property
     def written(self) -> tuple[tuple[str, str], ...]:

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from kappa_crds.envelope import Envelope
+from kappa_crds.envelope import Envelope, Transactions
 from kappa_crds.format import Format, SchemaRegistry
 from kappa_crds.model import (
     UNIQUE,
@@ -134,6 +134,13 @@ class Source(Model):
             "!has(self.envelope) || !has(self.tombstones)",
             "envelope has its own column for deletions; replace tombstones by envelope.debezium.columns.deleted",
         ),
+        Rule(
+            "!has(self.envelope) || !has(self.envelope.debezium.transactions) || (!has(self.topicPattern)"
+            " && (!has(self.startingOffsets) || self.startingOffsets == 'earliest')"
+            " && (!has(self.isolationLevel) || self.isolationLevel == 'ReadCommitted'))",
+            "envelope.debezium.transactions needs topics by name, startingOffsets earliest and isolationLevel ReadCommitted:"
+            " a transaction is read from its first change on",
+        ),
     )
     name: SqlName
     """Name by which views refer to it."""
@@ -180,6 +187,16 @@ class Source(Model):
     def topic_names(self) -> tuple[str, ...]:
         """Return the topics that are named; none where there is a pattern."""
         return self.topics or ((self.topic,) if self.topic is not None else ())
+
+    @property
+    def transactions(self) -> Transactions | None:
+        """Return where the transactions of its changes end, if they are read as a whole."""
+        return self.envelope.debezium.transactions if self.envelope is not None else None
+
+    @property
+    def read_names(self) -> tuple[str, ...]:
+        """Return all topics that are named: those with its records, and that of transactions."""
+        return (*self.topic_names, *((self.transactions.topic,) if self.transactions is not None else ()))
 
     @property
     def reads(self) -> str:

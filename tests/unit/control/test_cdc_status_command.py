@@ -61,3 +61,11 @@ def test_a_source_that_was_not_seen_yet_can_be_shown() -> None:
     resource = CDC_SOURCE.parse(body)
     assert "new" in render(build_status_view(resource, datetime.now(UTC)))
     assert not is_healthy(resource)
+
+
+async def test_it_shows_how_far_an_incremental_snapshot_is(shop: Shop) -> None:
+    body = shop.operator.get(SOURCE) or {}
+    running = {"request": "one", "state": "Running", "message": "reads public.orders, table 1 of 1; about 250,000 of 1,000,000 rows, 1m10s left"}  # fmt: skip
+    body = {**body, "status": {**body["status"], "incremental": running}}
+    text = render(build_status_view(CDC_SOURCE.parse(body), datetime.now(UTC)), 400)
+    assert "Running: reads public.orders, table 1 of 1; about 250,000 of 1,000,000 rows, 1m10s left" in text

@@ -63,6 +63,15 @@ async def test_a_check_that_is_over_is_not_looked_for() -> None:
     assert shop.operator.cluster.find("v1", "Pod") == []
 
 
+async def test_a_new_slot_is_known_soon_and_not_only_at_the_next_regular_check() -> None:
+    shop = await start()
+    await shop.run(30)
+    checked = shop.get_status()["lastCheck"]
+    assert shop.get_status()["slot"]["name"] == shop.connect.connectors["orders"].config["slot.name"]
+    await shop.run(60)
+    assert shop.get_status()["lastCheck"] == checked
+
+
 async def test_the_workers_get_the_log_in_and_nothing_else_does() -> None:
     shop = await start()
     data = (shop.operator.cluster.read(SECRET) or {})["data"]

@@ -102,7 +102,7 @@ async def test_a_slot_that_fills_warns_in_time_and_is_checked_more_often() -> No
     shop.retained = 41 * GIB
     await shop.run(200)
     assert len(shop.requests) - checks >= 2
-    await grow(shop, [95 * GIB], step=100)
+    await grow(shop, [95 * GIB], step=200)
     assert condition(shop)[1] == "SlotFull"
     assert condition(shop, "Ready")[0] == "True", "the connector does what the spec declares"
     await grow(shop, [GIB], step=100)

@@ -268,6 +268,46 @@ async def test_workers_are_restricted_pods_without_a_token_and_with_what_the_ins
     assert (spec["nodeSelector"], container["image"]) == ({"disk": "fast"}, "mine:1")
 
 
+PLACED = {
+    "metadata": {"labels": {"team": "data"}, "annotations": {"example.com/owner": "data"}},
+    "spec": {
+        "nodeSelector": {"disk": "fast"},
+        "tolerations": [{"key": "data", "operator": "Exists", "effect": "NoSchedule"}],
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"team": "data"}}}
+        ],
+    },
+}  # fmt: skip
+
+
+async def test_the_spec_places_workers_besides_the_chart() -> None:
+    chart = PodTemplate.model_validate({"spec": {"nodeSelector": {"os": "linux"}}})
+    settings = Settings(pod_template=chart, allowed_tolerations=("data",))
+    operator = await start(settings).settle(MAIN)
+    before = read_template(operator)
+    declare(operator, connect={"workers": {"podTemplate": PLACED}})
+    await operator.settle(MAIN)
+    template = read_template(operator)
+    spec, labels = template["spec"], template["metadata"]["labels"]
+    assert spec["nodeSelector"] == {"os": "linux", "disk": "fast"}
+    assert [each["key"] for each in spec["tolerations"]] == ["data"]
+    assert [each["topologyKey"] for each in spec["topologySpreadConstraints"]] == ["zone"]
+    assert (labels["team"], labels[CONNECT_LABEL]) == ("data", "main")
+    assert template["metadata"]["annotations"].items() >= before["metadata"]["annotations"].items()
+    assert spec["containers"] == before["spec"]["containers"]
+
+
+async def test_a_place_that_the_installation_does_not_allow_leaves_the_workers_as_they_are() -> None:
+    operator = await settle(start(Settings(allowed_tolerations=("gpu",))))
+    before = read_template(operator)
+    declare(operator, connect={"workers": {"podTemplate": PLACED}})
+    await operator.settle(MAIN)
+    assert read_template(operator) == before
+    _, reason, message = operator.get_condition(MAIN, "ConnectReady")
+    assert reason == "NotAllowed"
+    assert "a toleration of data in a podTemplate; its chart allows pipelines.allowedTolerations" in message
+
+
 async def test_only_the_operator_and_workers_reach_the_rest_api_and_workers_only_kafka() -> None:
     operator = await start().settle(MAIN)
     ref = ObjectRef("networking.k8s.io/v1", "NetworkPolicy", "shop", "main-connect")

@@ -7,7 +7,7 @@ import pytest
 
 from fakes.cluster import Body
 from fakes.context import Operator
-from kappa_operator.pipeline.pod_policy import is_allowed
+from kappa_operator.pod_rules import is_allowed
 from kappa_operator.settings import Settings
 from monitored.chart import find, render
 from unit.control.lives import PIPELINE, SPEC, Life, write

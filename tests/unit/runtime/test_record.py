@@ -37,7 +37,7 @@ class JavaProgress:
 def test_a_batch_is_known_from_the_json_of_its_progress_alone(tmp_path: Path) -> None:
     record, batches = DriverRecord(build_revision(tmp_path), 1), list[QueryProgress]()
     record.set_reads({"out": ()})
-    listener = ProgressListener(record, lambda folded, _: batches.append(folded))
+    listener = ProgressListener(record, lambda folded, _: batches.append(folded), lambda *_: None)
     event = {"name": "out", "id": "q", "runId": "r", "batchId": 3, "timestamp": "2013-01-01T00:00:00.500Z"}
     JsonListener(listener).onQueryProgress(JavaProgress(event))
     assert [(batch.sink, batch.batch_id) for batch in batches] == [("out", 3)]

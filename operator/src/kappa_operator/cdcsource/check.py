@@ -72,14 +72,27 @@ def measure_wait(observed: CDCSourceObserved, now: datetime) -> float:
 
 
 def _choose_interval(observed: CDCSourceObserved) -> float:
-    """Return the seconds from check to check; a database that failed is checked more often, the less the longer it fails."""
+    """Return the seconds from check to check.
+
+    A database that failed is checked more often, the less the longer it fails. So is one whose connector has a slot that is not known yet: to
+    create a slot, PostgreSQL waits for transactions, for hours if need be.
+    """
     status, condition = observed.resource.status, _get_condition(observed)
     every = choose_check_interval(parse_duration(observed.resource.spec.check_interval), status.log)
     last = observed.resource.status.last_check
-    if condition is None or condition.status == "True" or last is None:
+    if condition is None or last is None:
         return every
-    failing = (last - condition.last_transition_time).total_seconds()
-    return min(every, backoff.DATABASE.pause_since(failing, observed.resource.metadata.uid))
+    since = (last - condition.last_transition_time).total_seconds()
+    if condition.status == "True":
+        return min(every, max(intervals.SOON, since)) if _has_new_slot(observed) else every
+    return min(every, backoff.DATABASE.pause_since(since, observed.resource.metadata.uid))
+
+
+def _has_new_slot(observed: CDCSourceObserved) -> bool:
+    """Return whether the connector has made a slot since the last check: the check before a connector exists finds none."""
+    connector = observed.connector
+    is_known = observed.resource.status.slot is not None or not get_slot(observed.resource)
+    return not is_known and connector is not None and connector.runs
 
 
 def _get_condition(observed: CDCSourceObserved) -> Condition | None:

@@ -1,4 +1,4 @@
-"""`kappa cdc status`: one CDCSource on one screen: its connector, its slot, and the proofs of its tables."""
+"""`kappa cdc status`: one CDCSource on one screen: its connector, its slot, its last incremental snapshot, and the proofs of its tables."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -8,7 +8,7 @@ import typer
 
 from kappa_crds.cdcsource import CDC_SOURCE
 from kappa_crds.cdcsource_proof import ProofRecord
-from kappa_crds.cdcsource_status import CDCSourceStatus
+from kappa_crds.cdcsource_status import CDCSourceStatus, IncrementalStatus
 from kappa_crds.conditions import ConditionType
 from kappa_crds.quantities import format_size
 from kappa_operator.cdcsource.objects import CDCSourceResource
@@ -75,6 +75,8 @@ def _list_lines(resource: CDCSourceResource, now: datetime) -> Iterator[tuple[st
     yield "tables", render_count(found.tables)
     yield "checked", f"{render_age(found.last_check, now)} ago"
     yield from _list_slot(found)
+    if found.incremental is not None:
+        yield "snapshot", _describe_snapshot(found.incremental)
     yield from _list_proofs(found, now)
     conditions = {each.type: each for each in found.conditions}
     for kind in _SHOWN:
@@ -110,6 +112,11 @@ def _list_proofs(found: CDCSourceStatus, now: datetime) -> Iterator[tuple[str, s
                 "",
                 f"{finding.table}: {finding.differing:,} differ, {finding.undecided:,} undecided{rows}{why}",
             )
+
+
+def _describe_snapshot(found: IncrementalStatus) -> str:
+    """Return the state of an incremental snapshot, and its message, which has rows and time left while it runs."""
+    return f"{found.state}: {found.message}" if found.message else str(found.state)
 
 
 def _describe(proof: ProofRecord) -> str:

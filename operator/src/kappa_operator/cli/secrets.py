@@ -30,7 +30,8 @@ from kappa_operator.engine.cluster import ApiCluster, Body
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import Refused, SecretProblem
 from kappa_operator.hosts import Host
-from kappa_operator.pipeline.pod_policy import PODS, PODS_ANNOTATION, is_allowed, list_secrets
+from kappa_operator.pipeline.pod_policy import PODS, PODS_ANNOTATION, list_secrets
+from kappa_operator.pod_rules import is_allowed
 from kappa_operator.secrets import decode, is_webhook_url
 from kappa_operator.settings import Settings
 from kappa_operator.uses import SecretUse, list_uses

@@ -27,7 +27,7 @@ from kappa_operator.connect.network import build_workers_policy
 from kappa_operator.connect.worker import build_settings
 from kappa_operator.engine.actions import Manifest
 from kappa_operator.engine.network import Destination, Network
-from kappa_operator.engine.pod_template import apply_template
+from kappa_operator.engine.pod_template import apply_template, select_template
 from kappa_operator.engine.restricted import CONTAINER_SECURITY, DEFAULT_PODS, PodOptions, build_owner
 
 ROLE_LABEL, ROLE = "kappa-platform.io/role", "connect"
@@ -168,6 +168,8 @@ def _build_template(
         "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": {CONNECT_LABEL: resource.metadata.name}},
     }  # fmt: skip
+    template = select_template(options.pods.template, workers.pod_template, None)
+    is_spread = bool(template.spec.topology_spread_constraints)
     volumes = _build_volumes(resource)
     pod = {
         "metadata": {
@@ -184,12 +186,12 @@ def _build_template(
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": 45,
             "securityContext": options.pods.security,
-            "topologySpreadConstraints": [spread],
+            **({} if is_spread else {"topologySpreadConstraints": [spread]}),
             "containers": [_build_container(resource, workers, options, [each["name"] for each in volumes])],
             "volumes": volumes,
         },
     }
-    return apply_template(pod, options.pods.template)
+    return apply_template(pod, template)
 
 
 def _build_container(

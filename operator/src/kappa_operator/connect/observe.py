@@ -4,6 +4,7 @@ import hashlib
 import json
 
 from kappa_crds.connect import ConnectWorkers
+from kappa_crds.pod_template import NO_TEMPLATE
 from kappa_operator.cdcsource.peers import find_database_peers
 from kappa_operator.connect.access import read_connect_access
 from kappa_operator.connect.certificates import compute_fingerprint, is_due
@@ -29,6 +30,7 @@ from kappa_operator.engine.recent import MINUTE, SHORT
 from kappa_operator.errors import ConnectFailure, KafkaFailure, KappaError, NotAllowed, SecretProblem
 from kappa_operator.kafka.config import build_access, build_purpose, find_secret_keys, name_uses
 from kappa_operator.kafka.model import TopicView
+from kappa_operator.pod_rules import check_template
 from kappa_operator.secrets import read_secret
 
 _MOST_PLUGINS = 64
@@ -86,8 +88,9 @@ async def _observe_workers(
     blocked: KappaError | None = None
     versions = ""
     try:
+        check_template(workers.pod_template or NO_TEMPLATE, context.settings)
         versions = await _check_log_in(context, resource)
-    except SecretProblem as problem:
+    except (NotAllowed, SecretProblem) as problem:
         blocked = problem
     options = (
         None

@@ -149,7 +149,7 @@ def check_place(cache: ResourceCache, savepoint: SavepointResource, storage: Sto
 
 def name_topics(spec: PipelineSpec) -> Iterator[str]:
     """Yield every topic that the spec names."""
-    yield from (name for source in spec.sources for name in source.topic_names)
+    yield from (name for source in spec.sources for name in source.read_names)
     yield from (topic for _, topic in spec.written)
 
 

@@ -1,9 +1,6 @@
 """What an installation lets pod templates of pipelines have: kinds of volumes, sources of variables, placement, identities, and Secrets that agree."""
 
-from collections.abc import Iterator
-from fnmatch import fnmatchcase
-
-from kappa_crds.pod_template import NO_TEMPLATE, PodTemplate
+from kappa_crds.pod_template import NO_TEMPLATE
 from kappa_crds.reasons import Reason
 from kappa_operator.consent import PREFIX, read_patterns
 from kappa_operator.engine.context import OperatorContext
@@ -12,6 +9,7 @@ from kappa_operator.engine.pod_template import find_unknown_mounts, select_templ
 from kappa_operator.engine.recent import MINUTE
 from kappa_operator.errors import NotAllowed, SecretProblem
 from kappa_operator.pipeline.objects import PipelineResource
+from kappa_operator.pod_rules import check_template, is_allowed
 from kappa_operator.settings import Settings
 
 PODS = "pods"
@@ -24,45 +22,13 @@ def check_templates(resource: PipelineResource, settings: Settings) -> None:
     spec = resource.spec
     for field, role in (("driver", spec.driver), ("executors", spec.executors)):
         own = select_template(NO_TEMPLATE, spec.pod_template, role)
-        refused = next(_find_refused(own, settings), None)
-        if refused is not None:
-            what, value, allowed = refused
-            raise NotAllowed(
-                f"this installation does not allow {what} in a podTemplate; its chart allows pipelines.{value}:"
-                f" {', '.join(allowed) or 'none'}"
-            )
+        check_template(own, settings)
         unknown = find_unknown_mounts(select_template(settings.pod_template, spec.pod_template, role))
         if unknown:
             raise NotAllowed(
                 f"the podTemplate of {field} mounts {', '.join(unknown)}, which is none of its volumes; add it to volumes"
             )
     _check_annotations(resource, settings)
-
-
-def _find_refused(template: PodTemplate, settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield what is not allowed, with the chart's value about it."""
-    spec = template.spec
-    kinds, sources = settings.allowed_volumes, settings.allowed_variable_sources
-    names, taints = settings.allowed_variables, settings.allowed_tolerations
-    priorities, runtimes = settings.allowed_priority_classes, settings.allowed_runtime_classes
-    for volume in spec.volumes:
-        if volume.kind not in kinds:
-            yield f"volume {volume.name} of kind {volume.kind}", "allowedVolumes", kinds
-        if volume.secrets and "secret" not in kinds:
-            yield f"volume {volume.name} with a Secret", "allowedVolumes", kinds
-    for variable in template.env:
-        if variable.value_from is not None and variable.value_from.kind not in sources:
-            what = f"variable {variable.name} from {variable.value_from.kind}"
-            yield what, "allowedVariableSources", sources
-        if not is_allowed(variable.name, names):
-            yield f"variable {variable.name}", "allowedVariables", names
-    for toleration in spec.tolerations:
-        if not is_allowed(toleration.key, taints):
-            yield f"a toleration of {toleration.key}", "allowedTolerations", taints
-    if spec.priority_class_name and spec.priority_class_name not in priorities:
-        yield f"priorityClassName {spec.priority_class_name}", "allowedPriorityClasses", priorities
-    if spec.runtime_class_name and spec.runtime_class_name not in runtimes:
-        yield f"runtimeClassName {spec.runtime_class_name}", "allowedRuntimeClasses", runtimes
 
 
 def _check_annotations(resource: PipelineResource, settings: Settings) -> None:
@@ -112,10 +78,3 @@ async def check_template_secrets(context: OperatorContext, resource: PipelineRes
                 f" `kubectl annotate secret {name} -n {namespace} --overwrite {PODS_ANNOTATION}={pipeline}`",
                 reason=Reason.SECRET_NOT_ALLOWED,
             )
-
-
-def is_allowed(name: str, patterns: tuple[str, ...]) -> bool:
-    """Return whether a name matches one of the patterns, and none of those with `!`."""
-    refusals = [each[1:] for each in patterns if each.startswith("!")]
-    matches = any(fnmatchcase(name, each) for each in patterns)
-    return matches and not any(fnmatchcase(name, each) for each in refusals)

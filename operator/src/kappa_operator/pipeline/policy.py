@@ -6,7 +6,7 @@ from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.recent import MINUTE
 from kappa_operator.errors import NotAllowed
-from kappa_operator.pipeline.pod_policy import is_allowed
+from kappa_operator.pod_rules import is_allowed
 from kappa_operator.settings import Settings
 
 _LEVEL = "pod-security.kubernetes.io/enforce"

@@ -11,7 +11,7 @@ The limit on records is in a map that Spark reads for each batch, and the interv
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,11 +39,22 @@ class QueryBusyError(Exception):
 
 
 class QueryBound:
-    """The bound of one query. Each method raises QueryBusyError at a moment when Spark has the query's lock."""
+    """The bound of one query. Each method but `begin` raises QueryBusyError at a moment when Spark has the query's lock.
 
-    def __init__(self, query: StreamingQuery, jvm: Any) -> None:
+    Sources that are `kept` have a bound for all of the time.
+    """
+
+    def __init__(self, query: StreamingQuery, jvm: Any, kept: Collection[str] = ()) -> None:
         self._execution = query._jsq.streamingQuery()
         self._jvm = jvm
+        self._kept = kept
+
+    def begin(self, ends: Mapping[str, Offsets]) -> None:
+        """Bound a query that Spark starts. Only in its own thread, in `onQueryStarted`: Spark has not created its sources yet."""
+        self._execution.logicalPlan()
+        streams = self._find_kafka()
+        for name, offsets in ends.items():
+            _set_ends(streams[name], offsets)
 
     def bind(self) -> Vector:
         """Have the query read no further than its planned batch; return where that ends."""
@@ -62,8 +73,9 @@ class QueryBound:
     def move(self, ends: Mapping[str, Offsets]) -> None:
         """Have the query read up to these ends of its sources. It must have read up to its present bound."""
         with self._locked():
-            for name, stream in self._find_kafka().items():
-                _set_ends(stream, ends[name])
+            streams = self._find_kafka()
+            for name, offsets in ends.items():
+                _set_ends(streams[name], offsets)
             # Spark sets it when it finds neither records nor another reason for a batch.
             getattr(self._execution, "noNewData_$eq")(False)
 
@@ -78,10 +90,11 @@ class QueryBound:
             _set_field(executor, _INTERVAL, interval)
 
     def release(self) -> None:
-        """Have the query read whatever comes. It must have read up to its bound."""
+        """Have the query read whatever comes, but for sources that are kept. It must have read up to its bound."""
         with self._locked():
-            for stream in self._find_kafka().values():
-                _set_ends(stream, None)
+            for name, stream in self._find_kafka().items():
+                if name not in self._kept:
+                    _set_ends(stream, None)
 
     def read_committed(self) -> Vector:
         """Return the end of the last committed batch."""

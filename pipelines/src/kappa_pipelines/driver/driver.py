@@ -49,7 +49,9 @@ class Driver:
         self.record.update(role=environment.role)
         self._revision = revision
         self._environment = environment
-        self._replay = environment.replay if self.has_batches else None
+        # A replay reads slices of time, which divide transactions.
+        is_replayed = self.has_batches and not revision.spec.reads_transactions
+        self._replay = environment.replay if is_replayed else None
         self._stopping = threading.Event()
         self._activated = threading.Event()
         self._supervision: Supervision | None = None

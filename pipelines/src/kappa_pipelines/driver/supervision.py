@@ -6,6 +6,7 @@ batch is committed.
 
 import threading
 import time
+from dataclasses import replace
 
 import structlog
 from py4j.protocol import Py4JJavaError
@@ -16,13 +17,19 @@ from kappa_crds.progress import DriverExit, DriverState, QueryProgress
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
-from kappa_pipelines.checkpoint.format.offsets import Malformed, Offsets, read_committed_offsets
+from kappa_pipelines.checkpoint.format.offsets import (
+    Malformed,
+    Offsets,
+    read_committed_offsets,
+    read_planned_offsets,
+)
 from kappa_pipelines.driver.bound import QueryBound
 from kappa_pipelines.driver.hold import HoldContext, Holding
 from kappa_pipelines.driver.prepare import Running
 from kappa_pipelines.driver.replay import Replay
 from kappa_pipelines.driver.session import count_executors, wanted_executors
 from kappa_pipelines.driver.stop import stop_gracefully
+from kappa_pipelines.driver.transactions.build import build_gate
 from kappa_pipelines.errors import DriverError, FencedError, UnavailableError
 from kappa_pipelines.failures.classify import classify
 from kappa_pipelines.failures.diagnose import explain_query
@@ -61,7 +68,8 @@ class Supervision:
         self._record = record
         self._topics = topics
         self._stopping = stopping
-        self._listener = ProgressListener(record, self._on_batch)
+        self._listener = ProgressListener(record, self._on_batch, self._on_start)
+        self._gate = build_gate(revision, running.compiled)
         self._replay = replay
         self.holding = Holding(_build_hold_context(revision, running, record))
 
@@ -72,7 +80,8 @@ class Supervision:
 
     def counts(self) -> Counts:
         """Return the counters outside the queries."""
-        return self.running.side_outputs.count(group_commit_errors=self.running.kafka.errors)
+        counts = self.running.side_outputs.count(group_commit_errors=self.running.kafka.errors)
+        return replace(counts, divided_transactions=self._gate.divided)
 
     def start(self) -> None:
         """Start side outputs, listener, consumer group and all queries."""
@@ -97,20 +106,36 @@ class Supervision:
 
     def _start_query(self, compiled: CompiledSink, committed: dict[str, Offsets]) -> None:
         sink = compiled.sink.name
+        if sink in self._gate.reads:
+            self._gate.expect(sink, self._find_begin(sink))
         try:
             query = compiled.writer.start()
         except PySparkException as error:
             raise classify(read_failure(error), f"sink {sink!r}") from error
         self.running.queries[sink] = query
+        self._gate.check(sink)
         begin = {name: committed.get(name) or self._find_initial(name) for name in compiled.sources}
         known = {name: offsets for name, offsets in begin.items() if offsets}
         self._record.add_started(sink, str(query.id), str(query.runId), known)
+
+    def _find_begin(self, sink: str) -> dict[str, Offsets]:
+        """Return where the sources that are read by transactions begin: after the planned batch, or at their first records."""
+        planned = read_planned_offsets(self.running.fence.files, sink)
+        return {name: planned.get(name) or self._find_initial(name) for name in self._gate.reads[sink]}
 
     def _find_initial(self, source: str) -> Offsets:
         """Return the initial offsets of a new query, if they are known without Spark."""
         found = self.running.compiled.sources[source]
         is_earliest = found.spec.starting_offsets == "earliest"
         return self.running.kafka.first_offsets(found.subscription) if is_earliest else {}
+
+    def _on_start(self, sink: str, query: str) -> None:
+        """Bound a query before its first batch; called in its thread."""
+        if sink not in self._gate.reads:
+            return
+        found = self.running.spark.streams.get(query)
+        if found is not None:
+            self._gate.begin(sink, QueryBound(found, self.running.spark._jvm))
 
     def _on_batch(self, progress: QueryProgress, malformed: dict[str, Malformed | None]) -> None:
         self.running.idleness.note(progress)
@@ -134,13 +159,16 @@ class Supervision:
                 self._follow_replay()
             if self.holding.is_wanted:
                 self.holding.step(self._find_bounds)
+                self._gate.interrupt()
+            elif self._gate and self.running.queries:
+                self._gate.step(self._find_bounds())
             if time.monotonic() >= next_check:
                 next_check = time.monotonic() + _CHECK_SECONDS
                 self._check()
 
     @property
     def _tick(self) -> float:
-        is_followed = self.holding.is_wanted or self._replay.is_active
+        is_followed = self.holding.is_wanted or self._replay.is_active or bool(self._gate)
         return _BOUND_TICK_SECONDS if is_followed else _TICK_SECONDS
 
     def _follow_replay(self) -> None:
@@ -151,7 +179,8 @@ class Supervision:
 
     def _find_bounds(self) -> dict[str, QueryBound]:
         jvm = self.running.spark._jvm
-        return {sink: QueryBound(query, jvm) for sink, query in self.running.queries.items()}
+        reads, queries = self._gate.reads, self.running.queries
+        return {sink: QueryBound(query, jvm, reads.get(sink, ())) for sink, query in queries.items()}
 
     def _explain(self, sink: str, query: StreamingQuery) -> DriverError:
         """Return why a query has ended, and store schema ids that the next start must request."""
@@ -231,6 +260,7 @@ class Supervision:
 
     def release(self) -> None:
         """End all threads. After a failure the next driver continues their work."""
+        self._gate.close()
         self.running.side_outputs.abandon()
         self.running.kafka.abandon()
         try:

@@ -35,6 +35,11 @@ class LogBounds:
         found = self._list(subscriptions, OffsetSpec.for_timestamp(milliseconds))
         return {at: offset for at, offset in found.items() if offset >= 0}
 
+    def committed_ends(self, topics: Iterable[str]) -> Offsets:
+        """Return the end of each partition of topics for committed reads."""
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        return self._list([Subscription(tuple(topics))], latest, IsolationLevel.READ_COMMITTED)
+
     def settled_ends(self, topics: Iterable[str]) -> Offsets | None:
         """Return the end of each partition of topics, with all transactions before it decided; None while one is open.
 

@@ -29,7 +29,7 @@ def check_kafka(
     limit = TIMEOUT_SECONDS if timeout is None else timeout
     seen_until = time.monotonic() + _NEW_TOPIC_SECONDS
     spec = revision.spec
-    reads = [(f"source {s.name!r}", topic) for s in spec.sources for topic in s.topic_names]
+    reads = [(f"source {s.name!r}", topic) for s in spec.sources for topic in s.read_names]
     named = reads if only_sources else [*reads, *spec.written]
     wanted = [(role, revision.topics.get(name, name)) for role, name in named]
     while True:

@@ -24,23 +24,32 @@ log = structlog.get_logger()
 
 
 class ProgressListener(StreamingQueryListener):
-    """Adds events to the record, and calls `on_batch` for each committed batch.
+    """Adds events to the record, and calls `on_batch` for each committed batch, and `on_start` with name and id of a query that starts.
 
-    It gets the progress and the malformed records by source, as `count_malformed` returns them.
+    `on_start` runs in the query's thread, before its sources exist. `on_batch` gets the progress and the malformed records by source, as `count_malformed` returns them.
     """
 
     def __init__(
-        self, record: DriverRecord, on_batch: Callable[[QueryProgress, dict[str, Malformed | None]], None]
+        self,
+        record: DriverRecord,
+        on_batch: Callable[[QueryProgress, dict[str, Malformed | None]], None],
+        on_start: Callable[[str, str], None],
     ) -> None:
         self._record = record
         self._on_batch = on_batch
+        self._on_start = on_start
         self._names: dict[str, str] = {}
         self._started: set[str] = set()
         self.errors = 0
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Store the query's name: idle events have only its run id."""
-        self._names[str(event.runId)] = event.name or ""
+        name = self._names[str(event.runId)] = event.name or ""
+        try:
+            self._on_start(name, str(event.id))
+        except Exception:
+            self.errors += 1
+            log.exception("a query that starts could not be prepared", sink=name)
 
     @property
     def _jlistener(self) -> Any:

@@ -113,6 +113,11 @@ METRICS: tuple[Declared, ...] = (
     Declared("savepoint_timestamp_seconds", "gauge", "When this driver took its last savepoint, Unix time."),
     Declared("savepoint_bytes", "gauge", "Bytes of all files of that savepoint."),
     Declared("group_commit_errors", "counter", "Commits to the consumer group that failed."),
+    Declared(
+        "divided_transactions",
+        "counter",
+        "Transactions of a database whose rows appeared apart, since the driver started: their end did not come in time.",
+    ),
 )
 
 Sample = tuple[str, tuple[str, ...], float]
@@ -127,6 +132,7 @@ class Counts:
     late_record_errors: int = 0
     late_record_lost: int = 0
     group_commit_errors: int = 0
+    divided_transactions: int = 0
 
 
 class DriverCollector(Collector):

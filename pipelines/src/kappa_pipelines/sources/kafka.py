@@ -200,7 +200,8 @@ def build_read_options(
     }
     # In real-time mode Spark refuses to bound a batch, and reads each partition in its own task.
     is_real_time = revision.spec.trigger.real_time is not None
-    if not is_real_time:
+    # A batch of whole transactions is bounded by where they end.
+    if not is_real_time and source.spec.transactions is None:
         options["maxOffsetsPerTrigger"] = "0" if replay is not None else str(find_max_records(revision))
     if replay is not None:
         options |= prefix_options(REPLAY_CONSUMER)
