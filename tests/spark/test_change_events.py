@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from confluent_kafka import Producer
 
 from kappa_crds.progress import DriverState
 from kappa_pipelines.laptop.data import read_topic
@@ -71,3 +72,30 @@ def _read_table(topics: Topics, topic: str, column: str) -> dict[int, Any]:
     last = {record.key(): record.value() for record in topics.read(topic)}
     found = [json.loads(value) for value in last.values() if value is not None]
     return {row["id"]: row.get(column) for row in found}
+
+
+@pytest.mark.chaos  # seconds of copying; the limits are Spark's own
+def test_a_row_of_85_megabytes_is_read(run: Any, broker: Broker, topics: Topics, tmp_path: Path) -> None:
+    names = {"notes": topics.make("notes", 1, **{"max.message.bytes": "94371840"}), "out": topics.make("out")}
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "message.max.bytes": 94_371_840})
+    for number, size in enumerate((3, 85_000_000, 5)):
+        after = {"id": number, "note": "x" * size}
+        place = {"connector": "postgresql", "name": "shop", "ts_ms": 1, "lsn": number, "table": "notes"}
+        event = {"before": None, "after": after, "source": place, "op": "c", "ts_ms": 1}
+        producer.produce(names["notes"], key=json.dumps({"id": number}), value=json.dumps(event))
+        assert producer.flush(60) == 0
+    notes = {
+        "name": "notes",
+        "topic": "notes",
+        "format": {"json": {"schema": "id BIGINT, note STRING"}},
+        "envelope": {"debezium": {"columns": {"deleted": "deleted"}}},
+    }
+    spec = {
+        "sources": [notes],
+        "views": [{"name": "sizes", "sql": "SELECT id, length(note) AS size FROM notes"}],
+        "sinks": [{"name": "out", "from": "sizes", "kafka": {"topic": "out"}}],
+    }
+    driver = run(build_revision(spec, f"file://{tmp_path / 'checkpoint'}", broker.bootstrap, topics=names))
+    driver.wait_for("no lag", lambda p: p.state is DriverState.RUNNING and p.lag == 0 and bool(p.queries))
+    assert driver.stop().graceful
+    assert {row["id"]: row["size"] for row in topics.values(names["out"])} == {0: 3, 1: 85_000_000, 2: 5}

@@ -20,6 +20,8 @@ from kappa_pipelines.sources.values import EMPTY, WithoutTexts, check_names, exp
 CORRUPT = "__kappa_corrupt"
 PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 """Options of every parser."""
+PERMISSIVE_JSON = {**PERMISSIVE, "maxStringLen": "100000000"}
+"""Spark takes texts of 20,000,000 characters by default. Kafka's brokers accept 100 MiB for a record."""
 _SNIPPET = 64  # characters of a field's text shown in an error
 _MAX_FIELDS = 20_000  # Spark makes room for 20480
 _JSON_ERRORS = "value is not a JSON object", "value is not valid JSON for the declared schema"
@@ -113,7 +115,7 @@ class RawValues(WithoutTexts):
 
 def build_json(source: str, json: JsonFormat) -> JsonValues:
     """Return the format; SpecError if its schema is invalid. Needs an active Spark session."""
-    options = dict(PERMISSIVE)
+    options = dict(PERMISSIVE_JSON)
     if json.timestamp_format is not None:
         options["timestampFormat"] = json.timestamp_format
     return JsonValues(parse_schema(source, json.schema_), options, _JSON_ERRORS)
