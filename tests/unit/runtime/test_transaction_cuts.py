@@ -225,6 +225,17 @@ def test_a_cut_may_end_before_a_transaction_that_others_follow() -> None:
     assert (cut[ORDERS, 0], cut[ITEMS, 0], cut[ITEMS, 1]) == (2, 1, 1)
 
 
+def test_a_change_that_is_written_again_after_its_transaction_was_released_holds_nothing_back() -> None:
+    reading = build_reading((ORDERS, 0, Change("1", 1)), (ENDS, 0, End("1", {"public.orders": 1})))
+    reading.take_all()
+    reading.ledger.release(reading.ledger.find_cut())
+    reading.log.write((ORDERS, 0), Change("1", 1))
+    reading.log.write((ENDS, 0), End("1", {"public.orders": 1}))
+    reading.take((ORDERS, 0))
+    assert reading.ledger.find_cut()[ORDERS, 0] == 2
+    assert reading.ledger.divided == 0
+
+
 def test_too_many_open_transactions_are_released_from_the_oldest_on() -> None:
     reading = build_reading(*((ORDERS, 0, Change(str(number), 1)) for number in range(8)))
     reading.ledger = Ledger(TOPICS, MAX_WAIT, most_open=5)

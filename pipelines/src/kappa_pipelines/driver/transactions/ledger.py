@@ -6,6 +6,7 @@ order of the log, as one connector writes all topics: a partition with a record 
 """
 
 from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -18,6 +19,8 @@ GRACE_SECONDS = 10.0
 """How long a change may be visible after the end of its transaction: partitions have different leaders."""
 MOST_OPEN = 100_000
 """Transactions that may be incomplete at a time, which bounds the memory."""
+RELEASED = 20_000
+"""Transactions that are remembered, because a connector that starts again may write changes of them again."""
 
 Key = tuple[str, str]
 """A topic of transactions, and the id of a transaction."""
@@ -83,6 +86,7 @@ class Ledger:
         self._max_wait = max_wait
         self._most_open = most_open
         self._transactions: dict[Key, _Transaction] = {}
+        self._released: OrderedDict[Key, None] = OrderedDict()
         self._runs: dict[TopicPartition, _Runs] = {}
         self._positions: Offsets = {}
         self._times: dict[TopicPartition, int] = {}
@@ -105,9 +109,15 @@ class Ledger:
         self._times[at] = max(time, self._times.get(at, 0))
 
     def add_change(self, at: TopicPartition, offset: int, time: int, change: Change, now: float) -> None:
-        """Add a change. One that was written again counts once: in a partition the orders of a transaction grow."""
+        """Add a change. One that was written again counts once: in a partition the orders of a transaction grow.
+
+        After its transaction was released, it belongs to none.
+        """
         self.pass_by(at, offset + 1, time)
-        found = self._find((self._of[at[0]], change.transaction), time, now)
+        key = self._of[at[0]], change.transaction
+        if key in self._released:
+            return
+        found = self._find(key, time, now)
         span = found.spans.setdefault(at, _Span(offset, offset))
         span.last = offset
         if change.order > span.order:
@@ -122,6 +132,8 @@ class Ledger:
         wanted = {f"{prefix}.{table}": count for table, count in end.changes.items()}
         expected = {topic: count for topic, count in wanted.items() if topic in self._topics[at[0]]}
         key = at[0], end.transaction
+        if key in self._released:
+            return
         if expected or key in self._transactions:
             found = self._find(key, time, now)
             found.expected = expected
@@ -180,7 +192,11 @@ class Ledger:
             runs = self._runs[at]
             for owner in runs.owners[: bisect_left(runs.starts, offset)]:
                 self._transactions.pop(owner.key, None)
+                if owner.expected is not None:
+                    self._released[owner.key] = None
             runs.drop(offset)
+        while len(self._released) > RELEASED:
+            self._released.popitem(last=False)
         self.cut = dict(cut)
 
     def _settle(self) -> None:
