@@ -27,7 +27,7 @@ from kappa_pipelines.revision.environment import Environment
 from lab.broker import Broker
 
 RECORDS, QUICK_RECORDS = 4_000_000, 400_000
-ROUNDS, QUICK_ROUNDS = 4, 3
+ROUNDS, QUICK_ROUNDS = 3, 2
 _DEADLINE = 600.0
 _RAW_SOURCE = {"name": "records", "topic": "records", "format": {"raw": {}}}
 _VIEW = {"name": "rows", "sql": "SELECT value FROM records"}

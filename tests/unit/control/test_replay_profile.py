@@ -14,11 +14,10 @@ from kappa_operator.errors import AuthorizationFailed
 from kappa_operator.kafka.model import Producer
 from kappa_operator.reprocessing.catch_up import is_near
 from kappa_operator.reprocessing.objects import build_profile
-from unit.control.lives import both, write
+from unit.control.lives import Life, both, write
 from unit.control.reprocessings import (
     FIXED,
     SPEC,
-    ShadowLife,
     find_all,
     live,
     pause_at,
@@ -86,7 +85,11 @@ def test_a_driver_that_replays_has_not_caught_up_whatever_its_lag_is() -> None:
 CLIENT = Producer("kappa-replay.shop.delays")
 
 
-def get_broker(life: ShadowLife) -> FakeBroker:
+def has_quota(life: Life) -> bool:
+    return "replayQuota" in find_all(life)[0].get("status", {})
+
+
+def get_broker(life: Life) -> FakeBroker:
     return life.operator.kafka.brokers["kafka:9092"]
 
 
@@ -99,6 +102,20 @@ async def test_the_quota_is_recorded_set_while_it_catches_up_and_removed_after_i
     assert find_all(life)[0]["status"]["phase"] == "ReadyToCut"
     assert get_broker(life).quotas == {}
     assert "replayQuota" not in find_all(life)[0]["status"]
+
+
+async def test_the_operator_may_end_after_any_write_and_no_quota_stays() -> None:
+    life = await live(write(SPEC))
+    deaths: list[Life] = []
+    life.operator.cluster.fuse.on_write = lambda: deaths.append(life.fork())
+    write(demand(maxBytesPerSecond=5000))(life)
+    await life.settle()
+    quotas = [number for number, died in enumerate(deaths) if find_all(died) and has_quota(died)]
+    assert quotas, "it was recorded"
+    for number in (quotas[0], quotas[-1]):
+        await deaths[number].settle()
+        assert find_all(deaths[number])[0]["status"]["phase"] == "ReadyToCut"
+        assert get_broker(deaths[number]).quotas == {}
 
 
 async def test_a_quota_that_someone_removes_is_set_again_and_an_abort_removes_it() -> None:
