@@ -102,6 +102,23 @@ async def test_a_worker_that_is_gone_is_reported_and_the_cluster_stays_ready() -
     )
 
 
+@pytest.mark.parametrize(
+    ("ended", "text"),
+    [
+        ({"exitCode": 3, "reason": "Error"}, "the last one used up its memory; raise spec.connect.workers.resources.memory"),
+        ({"exitCode": 137, "reason": "OOMKilled"}, "the last one used up its memory; raise"),
+        ({"exitCode": 1, "reason": "Error"}, "the last one ended with Error (1)"),
+    ],
+    ids=["heap", "container", "else"],
+)  # fmt: skip
+async def test_the_end_of_a_worker_is_explained(ended: dict[str, Any], text: str) -> None:
+    operator = await settle(start())
+    crashed = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": ended}}
+    run_pods(operator, ready=1, containerStatuses=[crashed])
+    await operator.reconcile(MAIN)
+    assert f"main-connect-1: CrashLoopBackOff, {text}" in operator.get_condition(MAIN, "ConnectReady")[2]
+
+
 async def test_an_answer_that_fails_is_reported_with_its_reason() -> None:
     operator = await settle(start())
     operator.connect.trouble = ConnectUnreachable("GET /: no response (TimeoutError)")

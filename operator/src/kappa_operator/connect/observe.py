@@ -34,6 +34,8 @@ from kappa_operator.pod_rules import check_template
 from kappa_operator.secrets import read_secret
 
 _MOST_PLUGINS = 64
+_NO_MEMORY = 3
+"""The exit code of a JVM that ends because its heap is used up (ExitOnOutOfMemoryError)."""
 _CONNECTORS = ("source", "sink")
 
 
@@ -189,14 +191,19 @@ def parse_pod(body: Body) -> WorkerPod:
     if scheduled.get("reason") == "Unschedulable":
         trouble = f"no node takes it: {scheduled.get('message', '')}"
     elif waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
-        last = (
-            f", the last one ended with {ended['reason']} ({ended.get('exitCode')})"
-            if ended.get("reason")
-            else ""
-        )
-        trouble = f"{waiting['reason']}{last}"
+        trouble = f"{waiting['reason']}{_explain_end(ended)}"
     is_ready = (conditions.get("Ready") or {}).get("status") == "True"
     return WorkerPod(body["metadata"]["name"], is_ready, trouble)
+
+
+def _explain_end(ended: Body) -> str:
+    if ended.get("exitCode") == _NO_MEMORY or ended.get("reason") == "OOMKilled":
+        return ", the last one used up its memory; raise spec.connect.workers.resources.memory"
+    return (
+        f", the last one ended with {ended['reason']} ({ended.get('exitCode')})"
+        if ended.get("reason")
+        else ""
+    )
 
 
 async def _observe_answer(
