@@ -9,6 +9,7 @@ import effort
 from fakes.context import build_resource, build_secret
 from fakes.kafka import FakeBroker
 from kappa_crds import API_VERSION
+from kappa_crds.inputs import InputTopic, TopicMove
 from kappa_crds.permissions import find_prefix
 from kappa_crds.pipeline_status import Run, RunRole
 from kappa_operator.consent import PREFIX
@@ -177,6 +178,15 @@ async def test_beside_a_shadow_run_the_user_may_write_both_versions_and_read_the
     assert list_acls(0, 2) == list_acls(0) | list_acls(2)
     beside = set(map(Acl.of, list_needs(_put_side(life, SPEC), topics)))
     assert {Acl("Topic", name, "Literal", "Read") for name in ("out", "out.r1")} <= beside
+
+
+async def test_a_source_that_moved_to_another_version_may_read_both() -> None:
+    life = await start()
+    resource = PipelineResource.model_validate(life.operator.get(PIPELINE))
+    move = TopicMove(old="in", new="in.r1", until={"0": 1}, begin={"0": 2}, reprocessing="fixed")
+    status = resource.status.replace(inputs=(InputTopic(name="in", topic="in.r1", move=move),))
+    needs = set(map(Acl.of, list_needs(resource.replace(status=status), {"in": "in", "out": "out"})))
+    assert {Acl("Topic", name, "Literal", "Read") for name in ("in", "in.r1")} <= needs
 
 
 def _put_side(life: Life, spec: dict[str, Any]) -> PipelineResource:
