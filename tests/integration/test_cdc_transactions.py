@@ -128,7 +128,7 @@ def write_many(address: str, numbers: range, size: int, text: str) -> None:
 def follow(reader: TransactionReader, is_over: threading.Event, ends: Offsets) -> list[Offsets]:
     """Take all cuts until the last one is at the ends, which are filled when everything is written."""
     cuts: list[Offsets] = []
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + 400
     while not (is_over.is_set() and cuts and all(cuts[-1][at] >= end for at, end in ends.items())):
         assert time.monotonic() < deadline, (cuts[-1:], ends)
         cut = reader.find_cut()
@@ -170,11 +170,11 @@ async def test_no_cut_divides_a_transaction_of_postgresql_though_a_worker_is_kil
             found: list[Offsets] = []
             taker = threading.Thread(target=lambda: found.extend(follow(reader, is_over, ends)))
             taker.start()
-            await capture.until(lambda _: not thread.is_alive(), "all is written", seconds=120)
-            await capture.until(lambda _: _has_last(reads), "all is in Kafka", seconds=120)
+            await capture.until(lambda _: not thread.is_alive(), "all is written", seconds=240)
+            await capture.until(lambda _: _has_last(reads), "all is in Kafka", seconds=240)
             ends |= reads.ends(TABLES)
             is_over.set()
-            taker.join(120)
+            taker.join(240)
             reader.close()
         reads.read_all()
         counts = [reads.expect_whole(cut) for cut in found]
