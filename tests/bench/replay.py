@@ -1,7 +1,7 @@
 """How fast a driver reads a log again, against Kafka's own consumer and against plain PySpark.
 
 The log has what a sink wrote: JSON of 93 bytes, compressed with lz4, in four partitions. Whole drivers with the profile of a replay read it in
-one JVM, in turns with the other side, the first round dropped. A run's time is from the start of its query until the last batch is committed.
+one JVM, in turns with the other side, the first rounds dropped. A run's time is from the start of its query until the last batch is committed.
 
 - `replay_ratio`: a view of raw values into a raw sink, by the rate of ConsumerPerformance in the same round. `replay_ratio_json` has the same
   view into a sink of JSON objects, and `replay_ratio_parsed` parses the values as well.
@@ -28,6 +28,8 @@ from lab.broker import Broker
 
 RECORDS, QUICK_RECORDS = 4_000_000, 400_000
 ROUNDS, QUICK_ROUNDS = 3, 2
+WARM_ROUNDS = 2
+"""Rounds of the ratios before those that count: the JVM still compiles in the second one."""
 _DEADLINE = 600.0
 _RAW_SOURCE = {"name": "records", "topic": "records", "format": {"raw": {}}}
 _VIEW = {"name": "rows", "sql": "SELECT value FROM records"}
@@ -95,14 +97,14 @@ def _watch(driver: Driver, thread: threading.Thread, count: int) -> float:
 def _measure_ratios(broker: Broker, source: str, count: int, rounds: int) -> dict[str, float]:
     """Return the median rate of each side and of ConsumerPerformance, in records per second."""
     rates: dict[str, list[float]] = {name: [] for name in ("perf", *SIDES)}
-    for turn in range(rounds):
+    for turn in range(WARM_ROUNDS + rounds - 1):
         found = {"perf": consumer_perf(broker, source, count)}
         for name, spec in SIDES.items():
             out = make_topic(broker.bootstrap, "out")
             found[name] = count / replay(broker.bootstrap, source, out, count, spec)
             drop_topic(broker.bootstrap, out)
         log(f"round {turn}: " + ", ".join(f"{name} {rate:,.0f}/s" for name, rate in found.items()))
-        if turn > 0:
+        if turn >= WARM_ROUNDS:
             for name, rate in found.items():
                 rates[name].append(rate)
     return {name: statistics.median(found) for name, found in rates.items()}
