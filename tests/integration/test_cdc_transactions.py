@@ -147,6 +147,7 @@ async def test_no_cut_divides_a_transaction_of_postgresql_though_a_worker_is_kil
             write_transaction(database.address, 0, Random(SEED))
             reads = Reads(broker.bootstrap)
             await capture.until(lambda _: _has_all(reads), "the topics exist")
+            assert len(reads.first([ENDS])) == 1, "transactions are in order"
             context = ReaderContext(
                 topics={ENDS: TABLES},
                 max_wait=60,

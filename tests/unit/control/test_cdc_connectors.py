@@ -242,6 +242,16 @@ def test_topics_of_an_outbox_are_not_compacted() -> None:
     assert not re.fullmatch(include, "shop-db.public.orders")
 
 
+def test_the_topic_of_transactions_is_not_compacted_and_is_in_order() -> None:
+    config = render(transactions=True, outbox={"table": "outbox"}, tables={"include": ["*"]})
+    assert config["topic.creation.groups"] == "transactions,outbox", "that of events fits it as well"
+    assert re.fullmatch(config["topic.creation.transactions.include"], "shop-db.transaction")
+    assert not re.fullmatch(config["topic.creation.transactions.include"], "shop-db.public.transaction")
+    assert config["topic.creation.transactions.cleanup.policy"] == "delete"
+    assert config["topic.creation.transactions.partitions"] == "1"
+    assert "topic.creation.outbox.include" not in render(transactions=True)
+
+
 def test_columns_of_an_outbox_have_other_names_where_the_manifest_has_them() -> None:
     columns = {"id": "event", "destination": "about", "key": "subject", "type": "kind", "payload": "body"}
     config = render(outbox={"table": "Sales.outbox", "columns": columns}, tables={"include": ["Sales.*"]})

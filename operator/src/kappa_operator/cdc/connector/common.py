@@ -20,6 +20,8 @@ OWNER, CREDENTIALS = "kappa.uid", "kappa.credentials"
 """Properties of our own, which Debezium ignores: the uid of the CDCSource, and a fingerprint of its credentials."""
 MAX_MESSAGE_BYTES = "max.message.bytes"
 """The config of a topic that limits its records."""
+_TRANSACTIONS = "transactions"
+"""The group of the topic with the begin and end of each transaction."""
 _BUFFER_BYTES = 33_554_432
 """Kafka's default of buffer.memory, which has to have room for the largest record."""
 SIGNAL_TABLE = "signal.data.collection"
@@ -77,6 +79,7 @@ def build_common(source: Source, default_schema: str) -> dict[str, str]:
         "topic.creation.default.partitions": str(topics.partitions),
         "topic.creation.default.replication.factor": str(topics.replication or -1),
         "topic.creation.default.cleanup.policy": topics.cleanup.value,
+        **_build_groups(source),
         **_build_truncations(spec),
         **_build_converters(),
         **dict(_build_columns(spec.columns or Columns())),
@@ -84,6 +87,26 @@ def build_common(source: Source, default_schema: str) -> dict[str, str]:
         **_build_outbox(source, default_schema),
         **_build_signals(spec, default_schema),
     }
+
+
+def _build_groups(source: Source) -> dict[str, str]:
+    """Return the properties of topics that are not those of tables. Compaction would remove events, and would keep all transactions.
+
+    Kafka Connect takes the first group that fits, and that of events fits all names.
+    """
+    groups = (_TRANSACTIONS,) * source.spec.transactions + (GROUP,) * (source.spec.outbox is not None)
+    if not groups:
+        return {}
+    found = {
+        "topic.creation.groups": ",".join(groups),
+        **{f"topic.creation.{group}.cleanup.policy": "delete" for group in groups},
+    }
+    if _TRANSACTIONS in groups:
+        found[f"topic.creation.{_TRANSACTIONS}.include"] = to_expression(f"{source.prefix}.transaction")
+        found[f"topic.creation.{_TRANSACTIONS}.partitions"] = "1"
+    if GROUP in groups:
+        found[f"topic.creation.{GROUP}.include"] = f"{to_expression(source.prefix)}[.][^.]+"
+    return found
 
 
 def _build_truncations(spec: CDCSourceSpec) -> dict[str, str]:

@@ -17,10 +17,6 @@ def build_outbox(outbox: Outbox, prefix: str, default_schema: str) -> dict[str, 
     """Return the properties of the router."""
     columns, router = outbox.columns, f"transforms.{GROUP}"
     return {
-        # Events are no rows of a table: compaction would remove all but the last one of a key.
-        "topic.creation.groups": GROUP,
-        f"topic.creation.{GROUP}.include": f"{to_expression(prefix)}[.][^.]+",
-        f"topic.creation.{GROUP}.cleanup.policy": "delete",
         "predicates": _PREDICATE,
         f"predicates.{_PREDICATE}.type": "org.apache.kafka.connect.transforms.predicates.TopicNameMatches",
         f"predicates.{_PREDICATE}.pattern": to_expression(
