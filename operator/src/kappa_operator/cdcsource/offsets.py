@@ -34,7 +34,10 @@ def answer_offsets(observed: CDCSourceObserved, now: datetime) -> Plan | None:
     if wanted.set is None and not wanted.reset:
         return _answer(observed, wanted, now, "reported")
     if _is_there(wanted, observed):
-        return _answer(observed, wanted, now, "the position is there already")
+        # The operator may have ended after the change, before it recorded its effects. A change leaves no incremental snapshot.
+        is_changed = not any(key in (connector.offset or {}) for key in _KEYS)
+        effects = _list_effects(resource, wanted, now) if is_changed else {}
+        return _answer(observed, wanted, now, "the position is there already", **effects)
     refusal = explain_refusal(resource, wanted)
     if refusal is None and wanted.set is not None and connector.offset is None:
         refusal = "the connector has no position yet, so there is none to change"
@@ -99,10 +102,8 @@ def _change(
     message = describe_change(resource, wanted, observed.position)
     event = act.EmitEvent(Reason.OFFSETS_CHANGED, message, True)
     action: act.AlterOffsets | act.ForgetOffsets = act.ForgetOffsets(observed.cluster_key, name)
-    fields: dict[str, Any] = {"incremental": supersede(resource.status.incremental, now)}
-    if wanted.set is None:
-        fields |= {"lost": None, "slot": None}
-    else:
+    fields = _list_effects(resource, wanted, now)
+    if wanted.set is not None:
         entry = next(each for each in connector.offsets.offsets if each.offset)
         action = act.AlterOffsets(
             observed.cluster_key, name, entry.partition or {}, {"lsn": parse_lsn(wanted.set.lsn)}
@@ -111,11 +112,23 @@ def _change(
     return Plan((action, act.RecordStatus(answered), event), requeue=True)
 
 
+def _list_effects(resource: CDCSourceResource, wanted: OffsetsRequest, now: datetime) -> dict[str, Any]:
+    """Return the fields of the status that a change of the position alters."""
+    forgotten = {"lost": None, "slot": None} if wanted.reset else {}
+    return {"incremental": supersede(resource.status.incremental, now), **forgotten}
+
+
 def _answer(
-    observed: CDCSourceObserved, wanted: OffsetsRequest, now: datetime, message: str, *, refused: bool = False
+    observed: CDCSourceObserved,
+    wanted: OffsetsRequest,
+    now: datetime,
+    message: str,
+    *,
+    refused: bool = False,
+    **fields: Any,
 ) -> Plan:
     answer = _build_answer(observed, wanted, now, message).replace(refused=refused)
-    return Plan((act.RecordStatus(observed.resource.status.replace(offsets=answer)),), requeue=True)
+    return Plan((act.RecordStatus(observed.resource.status.replace(offsets=answer, **fields)),), requeue=True)
 
 
 def _build_answer(
