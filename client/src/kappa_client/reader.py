@@ -154,6 +154,8 @@ class OutputReader:
         self._assign(Position(alias.topic) if moved is None else Position(alias.topic, {}, moved))
 
     def _assign(self, position: Position) -> None:
+        if self._position is not None and self._waiting:  # a partition stays paused when it is assigned again
+            self._consumer.resume([TopicPartition(self._position.topic, part) for part in self._waiting])
         self._position, self._waiting, self._bounds = position, {}, {}
         self._read = dict.fromkeys(self._list_partitions(position.topic), 0)
         self._consumer.assign([self._begin_at(part) for part in self._read])
