@@ -104,6 +104,25 @@ def test_each_result_is_read_once_there_and_back_while_both_versions_go_on(pipel
     assert versions == {"out": {*range(40), *range(60, 80)}, "out.r1": set(range(40, 60))}
 
 
+def test_a_reader_that_stays_open_reads_the_first_topic_again_after_a_rollback(pipeline: Pipeline):
+    begin = Position("out", dict(pipeline.ends["out"]))
+    reader = pipeline.open(begin)
+    pipeline.write(range(40), "out", "out.r1")
+    found = read(reader)
+    there = pipeline.cut(THERE)
+    pipeline.alias = Alias("out", pending=there)
+    pipeline.write(range(40, 60), "out", "out.r1")
+    assert read(reader) == []
+    pipeline.alias = Alias("out.r1", (there,))
+    found += read(reader)
+    back = pipeline.cut(BACK)
+    pipeline.write(range(60, 80), "out", "out.r1")
+    pipeline.alias = Alias("out", (there, back))
+    found += read(reader)
+    reader.close()
+    assert sorted(number for _, number in found) == list(range(80))
+
+
 def test_a_cut_that_is_made_just_after_the_alias_was_read_is_known_before_its_records_are_delivered(
     pipeline: Pipeline,
 ) -> None:
