@@ -3,6 +3,9 @@
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -12,11 +15,15 @@ from e2e.test_tenants import run_pod
 from kappa_crds.conditions import Condition, find_condition
 from kappa_crds.connect import CONNECT_READY, ConnectStatus
 from kappa_crds.kafkacluster import KafkaClusterStatus
+from kappa_operator.certificates.issue import LIFE, get_hosts, issue
+from kappa_operator.certificates.upkeep import read_certificates, write_certificates
+from kappa_operator.connect.certificates import build_stores
 
 pytestmark = pytest.mark.timeout(600)
 
 START_SECONDS = 240
 NOTICED_SECONDS = 15
+WORKERS = "kappa-platform.io/role=connect"
 _CLUSTER = {
     "apiVersion": "kappa-platform.io/v1alpha1",
     "kind": "KafkaCluster",
@@ -151,6 +158,53 @@ def test_an_unchanged_worker_is_not_replaced_by_credentials_of_a_database(place:
     assert seconds < 150
     after = [each["metadata"]["uid"] for each in place.find("pods", "-l", "kappa-platform.io/role=connect")]
     assert after == before
+
+
+def age_certificate(place: Place) -> str:
+    """Replace the certificate of the workers by one of the same authority that is due for renewal; return it."""
+    body = json.loads(place.kubectl("get", "secret", "main-connect-rest", "-o", "json"))
+    stored = read_certificates(body)
+    assert stored is not None
+    hosts = sorted(get_hosts(stored.serving.certificate))
+    old = datetime.now(UTC) - 0.9 * LIFE
+    aged = replace(stored, serving=issue(stored.authority, hosts, old, for_clients=True))
+    data = write_certificates(aged) | build_stores(aged)
+    place.kubectl("patch", "secret", "main-connect-rest", "--type=merge", "-p", json.dumps({"data": data}))
+    return aged.serving.certificate
+
+
+def read_certificate(place: Place, worker: int) -> str:
+    """Return the certificate that a worker has."""
+    return place.kubectl("exec", f"main-connect-{worker}", "--", "cat", "/etc/kappa/rest/tls.crt")
+
+
+def is_pod_ready(pod: dict[str, Any]) -> bool:
+    conditions = pod["status"].get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+@pytest.mark.chaos  # replaces both workers
+def test_a_certificate_that_is_due_is_renewed_and_workers_with_both_trust_each_other(place: Place) -> None:
+    await_workers(place, "2/2")
+    before = {each["metadata"]["name"]: each["metadata"]["uid"] for each in place.find("pods", "-l", WORKERS)}
+    aged = age_certificate(place)
+    place.patch("kafkacluster/main", {"checkInterval": "31s"})
+
+    def list_replaced() -> list[str]:
+        pods = place.find("pods", "-l", WORKERS)
+        ready = (each["metadata"] for each in pods if is_pod_ready(each))
+        return [each["name"] for each in ready if before.get(each["name"]) != each["uid"]]
+
+    seconds = measure(lambda: list_replaced() == ["main-connect-1"], place, "one worker is replaced", 300)
+    hosts = list_hosts(place, 2)
+    log = place.kubectl("exec", "main-connect-1", "--", "python3", "-I", "-c", _FORWARD, *hosts)
+    assert log.split() == [hosts[0], "404", hosts[1], "404"], log
+    place.wait(lambda: len(list_replaced()) == 2, "both workers are replaced", 300)
+    await_workers(place, "2/2")
+    renewed = {read_certificate(place, number) for number in (0, 1)}
+    assert len(renewed) == 1
+    assert aged not in renewed
+    print(f"the first worker had the renewed certificate after {seconds:.1f} s")
 
 
 def test_workers_are_scaled_and_removed_and_their_topics_stay(place: Place) -> None:

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from kappa_crds.kafka_login import Sasl
 from kappa_crds.model import Cpu, Model, PositiveSize, Rule, Status
-from kappa_crds.pod_template import PodTemplate
+from kappa_crds.pod_template import NO_TEMPLATE, PlacementTemplate, PodTemplate
 from kappa_crds.resource import CaSecretRef, SecretRef
 
 CONNECT_READY = "ConnectReady"
@@ -46,23 +46,20 @@ class WorkerCredentials(Model):
 class ConnectWorkers(Model):
     """Workers of Kafka Connect that the operator runs."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "self.?podTemplate.?spec.?containers.orValue([]).size() == 0"
-            " && self.?podTemplate.?spec.?volumes.orValue([]).size() == 0",
-            "podTemplate of workers has no containers and volumes: workers hold the log-ins of all sources; use it for placement,"
-            " labels and annotations",
-        ),
-    )
     replicas: Annotated[int, Field(ge=1, le=32)] = 2
     """Workers. With one, connectors pause while it restarts."""
     resources: WorkerResources = WorkerResources()
     """The size of each worker."""
     credentials: WorkerCredentials | None = None
     """How workers log in to Kafka; as pipelines do where left out. They need more permissions than pipelines."""
-    pod_template: PodTemplate | None = None
-    """Added to the pods of workers, after the chart's: labels, annotations, placement, pull Secrets. A change of it
-    replaces the workers one after another."""
+    pod_template: PlacementTemplate | None = None
+    """Added to the pods of workers, after the chart's: labels, annotations, placement, pull Secrets. Containers and volumes
+    are not available, as workers hold the log-ins of all sources. A change of it replaces the workers one after another."""
+
+    @property
+    def template(self) -> PodTemplate:
+        """Return what is added to the pods."""
+        return NO_TEMPLATE if self.pod_template is None else self.pod_template.to_pod_template()
 
 
 class ExistingConnect(Model):

@@ -129,13 +129,9 @@ class PullSecret(Model):
     """Name of the Secret."""
 
 
-class TemplateSpec(Model):
-    """What is added to the spec of pods."""
+class PlacementSpec(Model):
+    """Where pods run, and how their images are pulled."""
 
-    containers: Annotated[tuple[TemplateContainer, ...], Field(max_length=1)] = ()
-    """The container main. Others are not available."""
-    volumes: Annotated[tuple[Volume, ...], Field(max_length=12)] = ()
-    """Volumes."""
     image_pull_secrets: Annotated[tuple[PullSecret, ...], Field(max_length=8)] = ()
     """Secrets of the same namespace with which images are pulled."""
     node_selector: Annotated[dict[str, LabelValue], Field(max_length=32)] = Field(default_factory=dict)
@@ -150,6 +146,28 @@ class TemplateSpec(Model):
     """PriorityClass, by the list of the installation."""
     runtime_class_name: Annotated[str | None, Field(min_length=1, max_length=253)] = None
     """RuntimeClass, by the list of the installation."""
+
+
+class PlacementTemplate(Model):
+    """What is added to pods that have nothing else of users, in the form of a PodTemplateSpec."""
+
+    metadata: PodMetadata = PodMetadata()
+    """Labels and annotations."""
+    spec: PlacementSpec = PlacementSpec()
+    """The pod."""
+
+    def to_pod_template(self) -> "PodTemplate":
+        """Return it as the template of a pod, without containers and volumes."""
+        return PodTemplate(metadata=self.metadata, spec=TemplateSpec(**dict(self.spec)))
+
+
+class TemplateSpec(PlacementSpec):
+    """What is added to the spec of pods."""
+
+    containers: Annotated[tuple[TemplateContainer, ...], Field(max_length=1)] = ()
+    """The container main. Others are not available."""
+    volumes: Annotated[tuple[Volume, ...], Field(max_length=12)] = ()
+    """Volumes."""
 
 
 class PodTemplate(Model):

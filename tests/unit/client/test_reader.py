@@ -104,7 +104,9 @@ def test_each_result_is_read_once_there_and_back_while_both_versions_go_on(pipel
     assert versions == {"out": {*range(40), *range(60, 80)}, "out.r1": set(range(40, 60))}
 
 
-def test_a_reader_that_stays_open_reads_the_first_topic_again_after_a_rollback(pipeline: Pipeline):
+def test_a_reader_that_stays_open_reads_the_first_topic_again_after_a_rollback(
+    pipeline: Pipeline,
+) -> None:
     begin = Position("out", dict(pipeline.ends["out"]))
     reader = pipeline.open(begin)
     pipeline.write(range(40), "out", "out.r1")

@@ -168,7 +168,7 @@ def _build_template(
         "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": {CONNECT_LABEL: resource.metadata.name}},
     }  # fmt: skip
-    template = select_template(options.pods.template, workers.pod_template, None)
+    template = select_template(options.pods.template, workers.template, None)
     is_spread = bool(template.spec.topology_spread_constraints)
     volumes = _build_volumes(resource)
     pod = {

@@ -4,7 +4,6 @@ import hashlib
 import json
 
 from kappa_crds.connect import ConnectWorkers
-from kappa_crds.pod_template import NO_TEMPLATE
 from kappa_operator.cdcsource.peers import find_database_peers
 from kappa_operator.connect.access import read_connect_access
 from kappa_operator.connect.certificates import compute_fingerprint, is_due
@@ -90,7 +89,7 @@ async def _observe_workers(
     blocked: KappaError | None = None
     versions = ""
     try:
-        check_template(workers.pod_template or NO_TEMPLATE, context.settings)
+        check_template(workers.template, context.settings)
         versions = await _check_log_in(context, resource)
     except (NotAllowed, SecretProblem) as problem:
         blocked = problem
