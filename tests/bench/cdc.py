@@ -31,6 +31,7 @@ from bench.cdc_live import measure_all as live
 from bench.cdc_snapshot import compare
 from lab.broker import Broker
 from lab.connect import ConnectWorker
+from lab.debezium import configure_postgres, write_json
 from lab.postgres import DATABASE, USER, Postgres
 from lab.shell import wait_until
 
@@ -51,22 +52,11 @@ _TOUCH = "UPDATE orders SET paid = NOT paid WHERE id = %s"
 
 def configure(database: Postgres) -> dict[str, str]:
     """Return the configuration of the connector."""
-    converter = "org.apache.kafka.connect.json.JsonConverter"
-    formats = {f"{part}.converter": converter for part in ("key", "value")}
     return {
-        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-        "database.hostname": "127.0.0.1",
-        "database.port": str(database.port),
-        "database.user": USER,
-        "database.password": "unused",
-        "database.dbname": DATABASE,
-        "topic.prefix": PREFIX,
+        **configure_postgres(database, PREFIX),
         "topic.creation.default.partitions": str(PARTITIONS),
-        "topic.creation.default.replication.factor": "1",
-        "plugin.name": "pgoutput",
         "heartbeat.interval.ms": "1000",
-        **formats,
-        **{f"{name}.schemas.enable": "false" for name in formats},
+        **write_json(keys_with_schemas=False, values_with_schemas=False),
     }
 
 

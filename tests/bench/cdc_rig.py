@@ -17,6 +17,7 @@ from kappa_operator.connect.model import ConnectAccess
 from kappa_operator.connect.worker import build_settings
 from lab.broker import Broker
 from lab.connect_cluster import ConnectCluster
+from lab.debezium import configure_postgres, write_json
 from lab.postgres import DATABASE, USER, Postgres
 
 PRODUCT, BARE = "product", "bare"
@@ -70,23 +71,11 @@ def _render(database: Postgres, bootstrap: str, prefix: str, tables: Sequence[st
 
 def _build_bare(database: Postgres, prefix: str, tables: Sequence[str]) -> dict[str, str]:
     """Return what Debezium's tutorial has, without schemas in the records."""
-    converter = "org.apache.kafka.connect.json.JsonConverter"
-    formats = {f"{part}.converter": converter for part in ("key", "value")}
     return {
-        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        **configure_postgres(database, prefix),
         "tasks.max": "1",
-        "database.hostname": "127.0.0.1",
-        "database.port": str(database.port),
-        "database.user": USER,
-        "database.password": "unused",
-        "database.dbname": DATABASE,
-        "topic.prefix": prefix,
         "table.include.list": ",".join(f"public.{each}" for each in tables),
-        "plugin.name": "pgoutput",
-        "topic.creation.default.partitions": "1",
-        "topic.creation.default.replication.factor": "1",
-        **formats,
-        **{f"{name}.schemas.enable": "false" for name in formats},
+        **write_json(keys_with_schemas=False, values_with_schemas=False),
     }
 
 

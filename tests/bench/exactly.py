@@ -11,8 +11,6 @@ import json
 import statistics
 import sys
 import tempfile
-import threading
-import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from bench.driver_runs import measure_run
 from bench.spark_queries import SPECS, build_revision, create_session
 from bench.throughput import PARTITIONS, drop_topic, log, make_topic, produce
 from kappa_pipelines.driver.driver import Driver
@@ -45,28 +44,10 @@ def measure(bootstrap: str, source: str, count: int, spec: dict[str, Any]) -> tu
         revision = build_revision(spec, bootstrap, topics, checkpoint)
         revision = revision.model_copy(update={"uid": uuid.uuid4().hex})
         driver = Driver(revision, Environment(generation=1))
-        thread = threading.Thread(target=driver.run, daemon=True)
-        thread.start()
-        try:
-            seconds = _watch(driver, thread, count)
-        finally:
-            driver.request_stop()
-            thread.join(_DEADLINE)
+        seconds = measure_run(driver, count, _DEADLINE)
     written = count_committed(bootstrap, topics["out"])
     drop_topic(bootstrap, topics["out"])
     return seconds, written
-
-
-def _watch(driver: Driver, thread: threading.Thread, count: int) -> float:
-    begin, deadline = 0.0, time.monotonic() + _DEADLINE
-    while thread.is_alive() and time.monotonic() < deadline:
-        queries = driver.record.snapshot({}).queries
-        if begin == 0.0 and queries:
-            begin = time.monotonic()
-        if sum(each.total_input_rows for each in queries) >= count:
-            return time.monotonic() - begin
-        time.sleep(0.02)
-    raise SystemExit(f"the driver did not get through in {_DEADLINE:.0f} s: {driver.record.snapshot({})}")
 
 
 def count_committed(bootstrap: str, topic: str) -> int:

@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from confluent_kafka import Consumer, TopicPartition
 
+from bench.driver_runs import POLL_SECONDS, running
 from bench.spark_queries import SPECS, build_revision, create_session
 from bench.throughput import PARTITIONS, drop_topic, log, make_topic, produce
 from kappa_pipelines.driver.driver import Driver
@@ -55,15 +56,10 @@ def measure(bootstrap: str, source: str, count: int, malformed: int) -> Seconds:
         spec = {**SPECS["passthrough"], "deadLetter": "dead"}
         revision = build_revision(spec, bootstrap, topics, checkpoint)
         driver = Driver(revision, Environment(generation=1))
-        thread = threading.Thread(target=driver.run, daemon=True)
-        thread.start()
-        try:
+        with running(driver, _DEADLINE) as thread:
             took = _watch(
                 driver, thread, count, lambda: count_records(bootstrap, topics["dead"]) >= malformed
             )
-        finally:
-            driver.request_stop()
-            thread.join(_DEADLINE)
     written = {name: count_records(bootstrap, topics[name]) for name in ("out", "dead")}
     if written != {"out": count - malformed, "dead": malformed}:
         raise SystemExit(f"{malformed} of {count} records were malformed, and written were {written}")
@@ -84,7 +80,7 @@ def _watch(driver: Driver, thread: threading.Thread, count: int, has_letters: Ca
             query = time.monotonic()
         if query > 0.0 and has_letters():
             return Seconds(query - begin, time.monotonic() - begin)
-        time.sleep(0.02)
+        time.sleep(POLL_SECONDS)
     raise SystemExit(f"the driver did not get through in {_DEADLINE:.0f} s: {driver.record.snapshot({})}")
 
 

@@ -10,15 +10,15 @@ one JVM, in turns with the other side, the first rounds dropped. A run's time is
 
 import statistics
 import tempfile
-import threading
 import time
 import uuid
 from typing import Any
 
 from confluent_kafka import Producer
 
+from bench.driver_runs import measure_run
 from bench.spark_queries import SPECS, Run, build_revision, create_session
-from bench.throughput import KEYS, PARTITIONS, START, consumer_perf, digest, drop_topic, log, make_topic
+from bench.throughput import KEYS, PARTITIONS, START, consumer_perf, digest, drop_topic, log, make_topic, send
 from kappa_crds.progress import DriverRole
 from kappa_crds.replay import ReplayProfile
 from kappa_operator.pipeline.tuning import PRODUCER
@@ -57,12 +57,7 @@ def write_log(bootstrap: str, count: int) -> str:
         at = START.timestamp() + number * 600 / count
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at)) + f".{int(at * 1000) % 1000:03d}Z"
         text = f'{{"k":{key},"v":{value},"ts":"{moment}","note":"abcdefghijklmnop-{key:06d}"}}'
-        while True:
-            try:
-                producer.produce(topic, text, partition=number % PARTITIONS)
-                break
-            except BufferError:
-                producer.poll(0.05)
+        send(producer, topic, text, number % PARTITIONS)
     producer.flush()
     return topic
 
@@ -73,25 +68,7 @@ def replay(bootstrap: str, source: str, out: str, count: int, spec: dict[str, An
         revision = build_revision(spec, bootstrap, {"records": source, "out": out}, checkpoint)
         revision = revision.model_copy(update={"uid": uuid.uuid4().hex})
         driver = Driver(revision, Environment(1, role=DriverRole.SHADOW, replay=ReplayProfile()))
-        thread = threading.Thread(target=driver.run, daemon=True)
-        thread.start()
-        try:
-            return _watch(driver, thread, count)
-        finally:
-            driver.request_stop()
-            thread.join(_DEADLINE)
-
-
-def _watch(driver: Driver, thread: threading.Thread, count: int) -> float:
-    begin, deadline = 0.0, time.monotonic() + _DEADLINE
-    while thread.is_alive() and time.monotonic() < deadline:
-        queries = driver.record.snapshot({}).queries
-        if begin == 0.0 and queries:
-            begin = time.monotonic()
-        if sum(each.total_input_rows for each in queries) >= count:
-            return time.monotonic() - begin
-        time.sleep(0.02)
-    raise SystemExit(f"the replay did not end in {_DEADLINE:.0f} s: {driver.record.snapshot({})}")
+        return measure_run(driver, count, _DEADLINE)
 
 
 def _measure_ratios(broker: Broker, source: str, count: int, rounds: int) -> dict[str, float]:

@@ -26,6 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.live_lag import measure_live_lag
 from bench.replay import measure_replay
 from bench.spark_queries import create_session
+from bench.throughput import send
 from kappa_crds.comparison import ComparisonRequest, ComparisonSummary
 from kappa_crds.revision import KafkaConnection
 from kappa_operator.pipeline.tuning import PRODUCER
@@ -67,12 +68,7 @@ def produce(bootstrap: str, keys: int, *, is_new: bool) -> str:
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
     producer = Producer({"bootstrap.servers": bootstrap, **PRODUCER})
     for key, value in build_rows(keys, is_new=is_new):
-        while True:
-            try:
-                producer.produce(topic, value, key=key)
-                break
-            except BufferError:
-                producer.poll(0.05)
+        send(producer, topic, value, key=key)
     producer.flush()
     return topic
 

@@ -69,14 +69,21 @@ def produce(
         value = f'{{"k":{key},"v":{rng.randrange(10**6) / 8},"ts":"{moment}","note":"abcdefghijklmnop-{key:06d}"}}'
         size += len(value)
         written = change(number, value)
-        while True:
-            try:
-                producer.produce(topic, written, partition=number % PARTITIONS)
-                break
-            except BufferError:
-                producer.poll(0.05)
+        send(producer, topic, written, number % PARTITIONS)
     producer.flush()
     return size // count
+
+
+def send(
+    producer: Producer, topic: str, value: str | None, partition: int = -1, key: str | bytes | None = None
+) -> None:
+    """Hand a record to the producer, which may have to send others before."""
+    while True:
+        try:
+            producer.produce(topic, value, key, partition)
+            return
+        except BufferError:
+            producer.poll(0.05)
 
 
 def digest(bootstrap: str, topic: str, name: str) -> tuple[int, str]:

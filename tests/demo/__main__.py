@@ -77,13 +77,6 @@ def _run(steps: Steps, arguments: argparse.Namespace, example: Example, bootstra
     return len(outcome.differences)
 
 
-def _finish(steps: Steps, arguments: argparse.Namespace, example: Example, bootstrap: str) -> None:
-    if not arguments.keep:
-        with steps.step("Removal"):
-            run.clean(example, bootstrap)
-    steps.console.print("\n".join(list_next_steps(example.namespace, kept=arguments.keep)), markup=False)
-
-
 def list_next_steps(namespace: str, *, kept: bool) -> list[str]:
     """Return what to try after the demo."""
     setup = [f"  export KUBECONFIG={KUBECONFIG} PATH={BIN}:{REPOSITORY}/.venv/bin:$PATH"]
@@ -117,13 +110,13 @@ def main() -> int:
 
     def play() -> int | None:
         with turn:
-            if arguments.remove:
-                with steps.step("Removal"):
-                    run.clean(example, bootstrap)
-                return None
-            differences = _run(steps, arguments, example, bootstrap)
-            _finish(steps, arguments, example, bootstrap)
-            return differences
+            return steps.play(
+                lambda: _run(steps, arguments, example, bootstrap),
+                lambda: run.clean(example, bootstrap),
+                lambda kept: list_next_steps(example.namespace, kept=kept),
+                keep=arguments.keep,
+                remove=arguments.remove,
+            )
 
     agreement = "pipeline and DuckDB agree in every key"
     return steps.judge(play, namespace=example.namespace, pipeline=example.pipeline, agreement=agreement)

@@ -70,6 +70,27 @@ class Steps:
             self.console.print(f"[bold green]PASSED[/]: {agreement} ({self.seconds:.0f} s in all)")
         return 0
 
+    def play(
+        self,
+        run: Callable[[], int],
+        clean: Callable[[], object],
+        list_next_steps: Callable[[bool], list[str]],
+        *,
+        keep: bool,
+        remove: bool,
+    ) -> int | None:
+        """Run a demo, remove what it made unless that is kept, and print what to try next; or only remove what is left: None."""
+        if remove:
+            with self.step("Removal"):
+                clean()
+            return None
+        differences = run()
+        if not keep:
+            with self.step("Removal"):
+                clean()
+        self.console.print("\n".join(list_next_steps(keep)), markup=False)
+        return differences
+
     def prepare_platform(self, *images: str) -> None:
         """Have the cluster, with these images besides the usual ones, and the chart."""
         with self.step("Cluster, Kafka and images"):

@@ -1,9 +1,6 @@
 """A namespace, and what a user does in it with kubectl. Every wait has an end, and says what it saw instead."""
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,7 +20,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource
 from lab import kube
 from lab.errors import LabError
-from lab.paths import KUBECONFIG
+from lab.kappa import kappa
 
 MANIFESTS = Path(__file__).with_name("manifests")
 START_SECONDS = 240
@@ -73,17 +70,10 @@ class Place:
 
     def kappa(self, *arguments: str) -> str:
         """Run the platform's own command as a person does, and return what it prints; where it fails, that is part of the error."""
-        command = [str(Path(sys.executable).with_name("kappa")), *arguments, "-n", self.name]
-        done = subprocess.run(
-            command,
-            env={**os.environ, "KUBECONFIG": str(KUBECONFIG)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            self.fail(f"kappa {' '.join(arguments)}: {done.stdout}{done.stderr}")
-        return done.stdout
+        try:
+            return kappa(*arguments, "-n", self.name)
+        except LabError as error:
+            self.fail(str(error))
 
     def apply(self, text: str) -> str:
         """Apply manifests as a user does."""

@@ -10,7 +10,8 @@ from kappa_monitoring.config import load_config
 from kappa_monitoring.connect import list_connect
 from lab.broker import Broker
 from lab.connect import ConnectWorker
-from lab.postgres import DATABASE, USER, Postgres
+from lab.debezium import configure_postgres
+from lab.postgres import Postgres
 from monitored.servers import Monitoring, fill_variables, list_queries, wait_for
 
 pytestmark = pytest.mark.clusterless
@@ -39,16 +40,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Capture]:
         database.execute("CREATE TABLE orders (id INT PRIMARY KEY, item TEXT)")
         database.execute("INSERT INTO orders SELECT number, 'bread' FROM generate_series(1, 1000) AS number")
         connector = {
-            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-            "database.hostname": "127.0.0.1",
-            "database.port": str(database.port),
-            "database.user": USER,
-            "database.password": "unused",
-            "database.dbname": DATABASE,
-            "topic.prefix": VARIABLES["source"],
-            "topic.creation.default.partitions": "1",
-            "topic.creation.default.replication.factor": "1",
-            "plugin.name": "pgoutput",
+            **configure_postgres(database, VARIABLES["source"]),
             "poll.interval.ms": "100",
             "errors.max.retries": "0",
         }

@@ -16,8 +16,10 @@ import psycopg
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from integration.writers import writing
 from lab.broker import Broker
 from lab.connect import ConnectWorker
+from lab.debezium import configure_postgres
 from lab.postgres import DATABASE, USER, Postgres
 from lab.shell import wait_until
 
@@ -144,19 +146,11 @@ class Shop:
 
 def configure(database: Postgres) -> dict[str, str]:
     return {
-        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-        "database.hostname": "127.0.0.1",
-        "database.port": str(database.port),
-        "database.user": USER,
-        "database.password": "unused",
-        "database.dbname": DATABASE,
-        "topic.prefix": PREFIX,
+        **configure_postgres(database, PREFIX),
         "slot.name": PREFIX,
         "topic.creation.default.partitions": str(PARTITIONS),
-        "topic.creation.default.replication.factor": "1",
         "publication.autocreate.mode": "filtered",
         "table.include.list": "public.*",
-        "plugin.name": "pgoutput",
         "poll.interval.ms": "100",
         "signal.data.collection": "public.signals",
         "heartbeat.interval.ms": "1000",
@@ -197,9 +191,8 @@ def has_topics(shop: Shop) -> bool:
 @contextmanager
 def writes(shop: Shop, table: str = "orders") -> Iterator[None]:
     """Write all the time, in transactions that overlap."""
-    stop = threading.Event()
 
-    def write(seed: int) -> None:
+    def write(seed: int, stop: threading.Event) -> None:
         chance = random.Random(seed)
         with psycopg.connect(shop.database.address) as connection:
             while not stop.is_set():
@@ -224,22 +217,15 @@ def writes(shop: Shop, table: str = "orders") -> Iterator[None]:
                 except psycopg.Error:
                     connection.rollback()
 
-    def run(seed: int) -> None:
+    def run(seed: int, stop: threading.Event) -> None:
         while not stop.is_set():
             try:
-                write(seed)
+                write(seed, stop)
             except psycopg.errors.DeadlockDetected:
                 continue
 
-    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(3)]
-    for each in threads:
-        each.start()
-    try:
+    with writing(run):
         yield
-    finally:
-        stop.set()
-        for each in threads:
-            each.join()
 
 
 def test_a_table_with_concurrent_writes_is_equal(shop: Shop) -> None:

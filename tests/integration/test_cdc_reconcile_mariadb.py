@@ -17,17 +17,19 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from integration.writers import writing
 from kappa_operator.cdc.reconcile.mariadb.values import format_digits
 from kappa_operator.connect.client import HttpConnect
 from kappa_operator.connect.model import ConnectAccess
 from lab.broker import Broker
 from lab.connect_cluster import ConnectCluster
+from lab.debezium import configure_mariadb
 from lab.mariadb import MariaDB
 from lab.shell import wait_until
 
 pytestmark = [pytest.mark.clusterless, pytest.mark.chaos]
 
-PREFIX, HISTORY, OFFSETS = "proof", "history", "connect-offset"
+PREFIX, HISTORY, OFFSETS = "proof", "proof.history", "connect-offset"
 SCHEMA = (
     "CREATE DATABASE shop CHARACTER SET utf8mb4",
     "USE shop",
@@ -116,19 +118,7 @@ class Shop:
 
 def configure(database: MariaDB, bootstrap: str) -> dict[str, str]:
     return {
-        "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
-        "database.hostname": "127.0.0.1",
-        "database.port": str(database.port),
-        "database.user": "root",
-        "database.password": "",
-        "database.server.id": "4711",
-        "database.ssl.mode": "disable",
-        "database.include.list": "shop",
-        "topic.prefix": PREFIX,
-        "topic.creation.default.partitions": "1",
-        "topic.creation.default.replication.factor": "1",
-        "schema.history.internal.kafka.topic": HISTORY,
-        "schema.history.internal.kafka.bootstrap.servers": bootstrap,
+        **configure_mariadb(database, bootstrap, "shop", PREFIX),
         "poll.interval.ms": "100",
         "heartbeat.interval.ms": "1000",
     }
@@ -164,9 +154,8 @@ async def create(url: str, config: dict[str, str]) -> None:
 @contextmanager
 def writes(shop: Shop) -> Iterator[None]:
     """Write all the time, in transactions that overlap."""
-    stop = threading.Event()
 
-    def write(seed: int) -> None:
+    def write(seed: int, stop: threading.Event) -> None:
         chance = random.Random(seed)
         with shop.database.connect() as connection, connection.cursor() as cursor:
             while not stop.is_set():
@@ -179,15 +168,8 @@ def writes(shop: Shop) -> Iterator[None]:
                 except pymysql.err.OperationalError:  # a deadlock
                     connection.rollback()
 
-    threads = [threading.Thread(target=write, args=(seed,)) for seed in range(3)]
-    for each in threads:
-        each.start()
-    try:
+    with writing(write):
         yield
-    finally:
-        stop.set()
-        for each in threads:
-            each.join()
 
 
 def _write_one(cursor: Any, chance: random.Random) -> None:

@@ -23,8 +23,9 @@ from kappa_operator.errors import ConnectFailure
 from lab.acls import PROPERTIES, Right, grant
 from lab.broker import Broker
 from lab.connect_workers import WorkerGroup
+from lab.debezium import configure_postgres
 from lab.mariadb import MariaDB
-from lab.postgres import DATABASE, USER, Postgres
+from lab.postgres import Postgres
 from lab.shell import wait_until
 
 pytestmark = [pytest.mark.clusterless, pytest.mark.timeout(300)]
@@ -92,12 +93,10 @@ def lab() -> Iterator[Lab]:
         database.execute("CREATE TABLE orders (id INT PRIMARY KEY, item TEXT)")
         database.execute("INSERT INTO orders VALUES (1, 'tea')")
         config = {
-            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-            "topic.prefix": "tables", "plugin.name": "pgoutput", "tasks.max": "1",
-            "database.hostname": "127.0.0.1", "database.port": str(database.port), "database.dbname": DATABASE,
-            "database.user": USER, "database.password": "unused", "exactly.once.support": "required",
-            "topic.creation.default.partitions": "1", "topic.creation.default.replication.factor": "1",
-        }  # fmt: skip
+            **configure_postgres(database, "tables"),
+            "tasks.max": "1",
+            "exactly.once.support": "required",
+        }
         log_in = {
             "sasl/username": "connect",
             "sasl/password": PASSWORD,

@@ -13,6 +13,7 @@ from kappa_operator.errors import AuthorizationFailed, KafkaFailure
 from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.groups import GroupClient
 from kappa_operator.kafka.model import GroupView, KafkaAccess
+from lab import acls
 from lab.broker import Broker
 
 pytestmark = [pytest.mark.clusterless, pytest.mark.chaos]
@@ -22,11 +23,7 @@ NOBODY = "nobody's"
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    properties = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-    }
-    with Broker(users={"nobody": NOBODY}, properties=properties) as running:
+    with Broker(users={"nobody": NOBODY}, properties=acls.PROPERTIES) as running:
         admin = AdminClient({"bootstrap.servers": running.bootstrap})
         for name in ("prices", "prices.r1"):
             admin.create_topics([NewTopic(name, 2, 1)])[name].result(20)

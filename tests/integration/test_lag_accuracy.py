@@ -26,6 +26,7 @@ from kappa_operator.lag.model import ClusterSample, GroupPartition, Partition, S
 from kappa_operator.lag.retentions import Retentions
 from kappa_operator.lag.sampler import Sampler
 from kappa_operator.lag.timestamps import NEWEST, Answer
+from lab import acls
 from lab.broker import Broker
 from lab.shell import wait_until
 
@@ -38,8 +39,7 @@ PROPERTIES = {
     "log.initial.task.delay.ms": "500",
     "log.segment.delete.delay.ms": "100",
     "log.cleaner.backoff.ms": "100",
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",
+    **acls.PROPERTIES,
 }
 
 

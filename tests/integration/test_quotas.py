@@ -20,6 +20,7 @@ from kappa_operator.errors import AuthorizationFailed
 from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.model import KafkaAccess, Producer, Rate
 from kappa_operator.kafka.quotas import QuotaClient
+from lab import acls
 from lab.broker import Broker
 
 pytestmark = pytest.mark.clusterless
@@ -44,11 +45,7 @@ NOBODY = "nobody's"
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    properties = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-    }
-    with Broker(users={"nobody": NOBODY}, properties=properties) as running:
+    with Broker(users={"nobody": NOBODY}, properties=acls.PROPERTIES) as running:
         admin = AdminClient({"bootstrap.servers": running.bootstrap})
         admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(20)
         yield running

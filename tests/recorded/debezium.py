@@ -17,8 +17,9 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from lab.broker import Broker
 from lab.connect import ConnectWorker
+from lab.debezium import configure_postgres, write_json
 from lab.paths import REPOSITORY
-from lab.postgres import DATABASE, USER, Postgres
+from lab.postgres import Postgres
 from lab.shell import wait_until
 
 FOLDER = Path(__file__).parent
@@ -32,26 +33,14 @@ _HEADER_KEYS = "__debezium.newkey", "__debezium.oldkey"
 
 def _configure(database: Postgres, prefix: str, *, schemas: bool) -> dict[str, str]:
     return {
-        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-        "database.hostname": "127.0.0.1",
-        "database.port": str(database.port),
-        "database.user": USER,
-        "database.password": "unused",
-        "database.dbname": DATABASE,
-        "topic.prefix": prefix,
+        **configure_postgres(database, prefix),
         "slot.name": prefix,
-        "topic.creation.default.partitions": "1",
-        "topic.creation.default.replication.factor": "1",
-        "plugin.name": "pgoutput",
         "poll.interval.ms": "100",
         "errors.max.retries": "0",
         "skipped.operations": "none",
         "provide.transaction.metadata": "true",
         "signal.data.collection": "public.signals",
-        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "key.converter.schemas.enable": str(schemas).lower(),
-        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "value.converter.schemas.enable": str(schemas).lower(),
+        **write_json(keys_with_schemas=schemas, values_with_schemas=schemas),
     }
 
 

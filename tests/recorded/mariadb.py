@@ -9,6 +9,7 @@ from typing import Any
 
 from lab.broker import Broker
 from lab.connect import ConnectWorker
+from lab.debezium import configure_mariadb, write_json
 from lab.mariadb import MariaDB
 from recorded.debezium import FOLDER, Session, write_records
 
@@ -18,29 +19,14 @@ TABLES = "oddities", "zeros", "stock"
 
 def _configure(database: MariaDB, bootstrap: str) -> dict[str, str]:
     return {
-        "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
-        "database.hostname": "127.0.0.1",
-        "database.port": str(database.port),
-        "database.user": "root",
-        "database.password": "",
-        "database.server.id": "7",
-        "database.ssl.mode": "disable",
-        "database.include.list": "ware",
-        "topic.prefix": "ware",
-        "topic.creation.default.partitions": "1",
-        "topic.creation.default.replication.factor": "1",
-        "schema.history.internal.kafka.topic": "ware.history",
-        "schema.history.internal.kafka.bootstrap.servers": bootstrap,
+        **configure_mariadb(database, bootstrap, "ware", "ware"),
         "include.schema.changes": "false",
         "poll.interval.ms": "100",
         "errors.max.retries": "0",
         "provide.transaction.metadata": "true",
         "decimal.handling.mode": "precise",
         "bigint.unsigned.handling.mode": "precise",
-        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "key.converter.schemas.enable": "false",
-        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "value.converter.schemas.enable": "false",
+        **write_json(keys_with_schemas=False, values_with_schemas=False),
     }
 
 

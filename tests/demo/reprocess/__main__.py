@@ -115,13 +115,6 @@ def _reprocess(
     )
 
 
-def _finish(steps: Steps, arguments: argparse.Namespace, example: Example, bootstrap: str) -> None:
-    if not arguments.keep:
-        with steps.step("Removal"):
-            scene.clean(example, bootstrap)
-    steps.console.print("\n".join(list_next_steps(example.namespace, kept=arguments.keep)), markup=False)
-
-
 def list_next_steps(namespace: str, *, kept: bool) -> list[str]:
     """Return what to try after the demo."""
     if kept:
@@ -148,13 +141,13 @@ def main() -> int:
 
     def play() -> int | None:
         with platform_switch.with_operator():
-            if arguments.remove:
-                with steps.step("Removal"):
-                    scene.clean(example, bootstrap)
-                return None
-            differences = _run(steps, arguments, example, bootstrap)
-            _finish(steps, arguments, example, bootstrap)
-            return differences
+            return steps.play(
+                lambda: _run(steps, arguments, example, bootstrap),
+                lambda: scene.clean(example, bootstrap),
+                lambda kept: list_next_steps(example.namespace, kept=kept),
+                keep=arguments.keep,
+                remove=arguments.remove,
+            )
 
     agreement = "both versions equal DuckDB, and the readers saw each result once"
     return steps.judge(play, namespace=example.namespace, pipeline=PIPELINE, agreement=agreement)

@@ -1,15 +1,11 @@
 """The steps of the demo on a cluster that has the platform."""
 
 import json
-import os
 import random
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from demo import platform
@@ -35,8 +31,8 @@ from kappa_crds.kinds import find_kind
 from kappa_crds.pipeline_status import PipelineStatus
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reprocessing import ENDS, ReprocessingPhase, ReprocessingStatus
+from lab.kappa import kappa
 from lab.kube import kubectl
-from lab.paths import KUBECONFIG
 from lab.resolve import build_resolver
 
 LIVE, LAST = 6000, 400
@@ -199,23 +195,7 @@ def describe(status: ReprocessingStatus, readers: Readers) -> str:
 
 def request(example: Example, action: str) -> None:
     """Run `kappa reprocess ACTION`, as a user does."""
-    command = [
-        str(Path(sys.executable).with_name("kappa")),
-        "reprocess",
-        action,
-        PIPELINE,
-        "-n",
-        example.namespace,
-    ]
-    done = subprocess.run(
-        command,
-        env={**os.environ, "KUBECONFIG": str(KUBECONFIG)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise DemoError(f"kappa reprocess {action}: {done.stdout}{done.stderr}")
+    kappa("reprocess", action, PIPELINE, "-n", example.namespace)
 
 
 def await_read(example: Example, readers: Readers, records: int, say: Say) -> None:

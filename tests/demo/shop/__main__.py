@@ -64,13 +64,6 @@ def _run(steps: Steps, arguments: argparse.Namespace, example: Example, bootstra
     return sum(len(each.differences) for each in comparisons)
 
 
-def _finish(steps: Steps, arguments: argparse.Namespace, example: Example, bootstrap: str) -> None:
-    if not arguments.keep:
-        with steps.step("Removal"):
-            scene.clean(example, bootstrap)
-    steps.console.print("\n".join(list_next_steps(example.namespace, kept=arguments.keep)), markup=False)
-
-
 def list_next_steps(namespace: str, *, kept: bool) -> list[str]:
     """Return what to try after the demo."""
     if kept:
@@ -96,13 +89,13 @@ def main() -> int:
 
     def play() -> int | None:
         with platform_switch.with_operator():
-            if arguments.remove:
-                with steps.step("Removal"):
-                    scene.clean(example, bootstrap)
-                return None
-            differences = _run(steps, arguments, example, bootstrap)
-            _finish(steps, arguments, example, bootstrap)
-            return differences
+            return steps.play(
+                lambda: _run(steps, arguments, example, bootstrap),
+                lambda: scene.clean(example, bootstrap),
+                lambda kept: list_next_steps(example.namespace, kept=kept),
+                keep=arguments.keep,
+                remove=arguments.remove,
+            )
 
     agreement = "views and topics equal the database, row for row"
     return steps.judge(play, namespace=example.namespace, pipeline="shop", agreement=agreement)

@@ -5,12 +5,11 @@ from typing import Any
 
 from fakes.cluster import Body
 from fakes.context import build_resource
-from fakes.kubelet import SINCE
 from kappa_crds import API_VERSION
 from kappa_crds.progress import DriverExit, QueryProgress, SourceProgress
 from kappa_operator.engine.keys import Key, ObjectRef
 from unit.control.lives import Life, Step
-from unit.control.reprocessings import ShadowLife, find_end, read_revision
+from unit.control.reprocessings import ShadowLife, build_query, find_end, read_revision
 
 TOTALS = Key("Pipeline", "shop", "totals")
 SUMS = Key("Topic", "shop", "sums")
@@ -71,17 +70,7 @@ class DownstreamLife(ShadowLife):
         at = SourceProgress(
             name=source["name"], topic=topic, end_offsets={topic: ends}, latest_offsets=latest, lag=self.lag
         )
-        return (
-            QueryProgress(
-                sink="log",
-                query_id="q",
-                run_id="r",
-                batch_id=3,
-                timestamp=SINCE,
-                input_rows=10,
-                sources=(at,),
-            ),
-        )
+        return (build_query(at),)
 
 
 class LaterLife(DownstreamLife):

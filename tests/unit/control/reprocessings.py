@@ -114,16 +114,19 @@ def report_queries(pod: Body) -> tuple[QueryProgress, ...]:
     """Return what a driver reports that has read all of its topic."""
     ends = {"in": {0: 100}}
     source = SourceProgress(name="events", topic="in", end_offsets=ends, latest_offsets=ends)
-    return (
-        QueryProgress(
-            sink="log",
-            query_id="q",
-            run_id="r",
-            batch_id=3,
-            timestamp=SINCE,
-            input_rows=10,
-            sources=(source,),
-        ),
+    return (build_query(source),)
+
+
+def build_query(source: SourceProgress) -> QueryProgress:
+    """Return the report of a query with this source."""
+    return QueryProgress(
+        sink="log",
+        query_id="q",
+        run_id="r",
+        batch_id=3,
+        timestamp=SINCE,
+        input_rows=10,
+        sources=(source,),
     )
 
 

@@ -1,6 +1,6 @@
 """What the proof knows: the shape of a table, the position that it is read at, differences, and the result."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -210,8 +210,3 @@ def parse_lsn(text: str) -> int:
     """Return the number of a position."""
     high, _, low = text.partition("/")
     return (int(high, 16) << 32) + int(low, 16)
-
-
-def find_column(columns: Iterable[Column], name: str) -> Column | None:
-    """Return a column by its name."""
-    return next((each for each in columns if each.name == name), None)
