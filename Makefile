@@ -116,6 +116,7 @@ test-services: up ## Run the tests on real Kafka, S3, HDFS and Prometheus, and o
 	@$(RUN) pytest tests/integration -m "not chaos and clusterless" $(CDC:%='--ignore-glob=$(CURDIR)/%')
 
 test-cdc: up ## Run the tests on real databases and Kafka Connect that need no cluster
+	@$(LAB) classes
 	@$(RUN) pytest $(CDC) -m "not chaos and clusterless"
 
 test-e2e: images ## Run the tests on the whole cluster in two concurrent processes (LANES=0: in one)

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from lab import cluster, containerd, debian, images, kind
+from lab import cluster, connect_cluster, containerd, debian, images, kind
 from lab.errors import LabError
 from lab.paths import BIN, KUBECONFIG
 from lab.progress import report
@@ -29,6 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     load = commands.add_parser("load", help="import an image archive")
     load.add_argument("archive", type=Path)
     commands.add_parser("tools", help="only get the programs")
+    commands.add_parser("classes", help="record the classes of a Kafka Connect worker, which tests start from")
     packages = commands.add_parser("packages", help="install packages of the distribution that are missing")
     packages.add_argument("names", nargs="+", metavar="NAME", choices=sorted(debian.PACKAGES))
     return parser
@@ -64,6 +65,8 @@ def _run_bare(arguments: argparse.Namespace) -> int:
             case "load":
                 cluster.require_up()
                 print(containerd.import_archive(arguments.archive.absolute()), end="")
+            case "classes":
+                connect_cluster.record_classes()
             case "tools":
                 cluster.prepare()
                 report(f"programs are in {BIN}")

@@ -14,7 +14,6 @@ from lab import (
     broker,
     buildah,
     cgroups,
-    connect_cluster,
     containerd,
     controlplane,
     debian,
@@ -73,7 +72,6 @@ def prepare() -> None:
     toolchain.build()
     kafka_jars.fetch()
     broker.record_classes()
-    connect_cluster.record_classes()
 
 
 def up(brokers: int) -> None:

@@ -26,6 +26,7 @@ from kappa_crds.revision import KafkaConnection
 from kappa_pipelines.compare.bounds import TopicBounds
 from kappa_pipelines.compare.compare import Comparison
 from kappa_pipelines.errors import LostDataError, SpecError
+from lab.shell import wait_until
 from spark.conftest import DriverThread
 from spark.revisions import build_revision, source
 from spark.topics import Topics
@@ -267,7 +268,10 @@ def test_records_of_aborted_transactions_do_not_count(lab: Lab) -> None:
                 producer.produce(topic, json.dumps({"v": value}), key=key)
         producer.flush(30)  # an abort forgets what was not sent
         end(30)
-    new = TopicBounds(lab.kafka, committed=True).find_range(topic)
+    whole, stable = (TopicBounds(lab.kafka, committed=committed) for committed in (False, True))
+    # The brokers write the marker of an abort after the answer to the client.
+    wait_until(lambda: stable.find_range(topic) == whole.find_range(topic), "the marker of the abort", 30)
+    new = stable.find_range(topic)
     assert _counts(lab.compare(old, new)) == {"old_rows": 2, "new_rows": 2, "equal": 2}
     found = lab.compare(old, new, committed=False)
     assert _counts(found) == {"old_rows": 2, "new_rows": 2, "changed": 2}
