@@ -210,6 +210,12 @@ class UpgradeStatus(Status):
     """Mode of the change; a mere restart always has LastState."""
     intent: str | None = None
     """Hash of what the new revision does, whatever its checkpoint is."""
+    declared: str | None = None
+    """Hash of what the spec declares, where a Reprocessing makes the change: other defaults of the operator do not
+    alter it, nor another number of executors."""
+    given_up: str | None = None
+    """The same hash, where the Reprocessing was rolled back or aborted, or has failed: nothing but another spec
+    starts it again."""
     savepoint: str | None = None
     """Name of the Savepoint that is taken before the change."""
     new_checkpoint: NewCheckpoint | None = None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -120,15 +120,16 @@ def test_an_unusable_kubeconfig_is_one_line_with_the_reason(
 
 
 class Paths(BaseHTTPRequestHandler):
-    """Remembers what is requested, and has none of it."""
+    """Remembers what is requested, and has nothing but its items."""
 
     requested: ClassVar[list[str]] = []
+    items: ClassVar[list[Any]] = []
 
     def do_GET(self) -> None:
         self.requested.append(self.path.partition("?")[0])
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(b'{"items": [], "metadata": {}}')
+        self.wfile.write(json.dumps({"items": self.items, "metadata": {}}).encode())
 
     def log_message(self, format: str, *args: object) -> None:
         """Print nothing."""
@@ -159,6 +160,21 @@ def test_the_namespace_is_that_of_the_context_unless_another_is_named(
 ) -> None:
     run(*command.split(), *options, kubeconfig=config)
     assert f"/apis/kappa-platform.io/v1alpha1/{place}{kind}" in Paths.requested
+
+
+def test_a_resource_with_fields_of_a_later_release_is_one_line_with_the_fix(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = {**read_smallest("Savepoint"), "spec": {"pipelineRef": "delays", "color": "red", "size": 1}}
+    monkeypatch.setattr(Paths, "items", [later])
+    done = run("savepoint", "list", kubeconfig=config)
+    assert (done.exit_code, len(done.stderr.splitlines())) == (1, 1), done.output
+    for part in (
+        "error: ",
+        "spec.color: Extra inputs are not permitted; spec.size",
+        "use the version of the operator",
+    ):
+        assert part in done.stderr
 
 
 @pytest.mark.parametrize("output", ["table", "wide", "json", "yaml", "name"])

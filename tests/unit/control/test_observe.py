@@ -6,8 +6,14 @@ from typing import Any, cast
 
 import pytest
 
+from fakes.context import Operator
+from kappa_crds.progress import DriverState
 from kappa_operator.engine.context import OperatorContext
+from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.kinds import KIND_TABLE
+from kappa_operator.pipeline.objects import EXECUTOR_ROLE, PIPELINE_LABEL
+from kappa_operator.pipeline.observe import observe_shortage
+from unit.control.pipelines import pipeline, running
 from unit.control.test_version_skew import SCENES
 
 _KAFKA = ("ensure", "has", "uses", "allow_retry", "describe_cluster", "describe_topic", "read_quota")
@@ -32,6 +38,25 @@ class ReadOnly:
 def restrict(context: OperatorContext) -> OperatorContext:
     seams = {name: ReadOnly(getattr(context, name), reads) for name, reads in READS.items()}
     return replace(context, **cast(Any, seams))
+
+
+async def test_a_shortage_of_executors_is_that_of_the_active_driver_only() -> None:
+    operator = Operator(KIND_TABLE)
+    resource = pipeline(generation=1, driver="delays-driver-1")
+    for driver, reason in (("delays-driver-2", "the shadow's"), ("delays-driver-1", "the active one's")):
+        waiting = {"type": "PodScheduled", "reason": "Unschedulable", "message": reason}
+        metadata = {
+            "name": f"exec-of-{driver}",
+            "namespace": "flights",
+            "labels": {PIPELINE_LABEL: "delays", **EXECUTOR_ROLE},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": driver, "uid": "u"}],
+        }
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+        operator.cluster.put(body)
+        operator.cluster.patch(ObjectRef.of(body), status={"conditions": [waiting]})
+    waits = running(state=DriverState.WAITING_FOR_EXECUTORS)
+    found = await observe_shortage(operator.context, resource, waits)
+    assert found == "exec-of-delays-driver-1: no node takes the executor: the active one's"
 
 
 @pytest.mark.parametrize("hours", [0, 1])

@@ -1,10 +1,13 @@
 """How a command ends. All commands have the same exit codes; an expected error is one line on stderr and never a stack trace."""
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
+
+_MOST_PROBLEMS = 3
 
 
 class Exit(IntEnum):
@@ -43,11 +46,27 @@ class CommandGroup(TyperGroup):
         except RuntimeError:  # how typer ends a command
             raise
         except Exception as error:
+            from pydantic import ValidationError  # noqa: PLC0415 - help must not load it
+
             from kappa_operator.errors import KappaError  # noqa: PLC0415 - help must not load it
 
+            if isinstance(error, ValidationError):
+                _fail(_explain_unreadable(error.errors()), Exit.FAILED)
             if not isinstance(error, KappaError):
                 raise
             _fail(error.message, Exit.FAILED)
+
+
+def _explain_unreadable(problems: Sequence[Any]) -> str:
+    """Return why a resource of the cluster cannot be read: its CRD is that of another version."""
+    found = "; ".join(
+        f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problems[:_MOST_PROBLEMS]
+    )
+    more = f" and {len(problems) - _MOST_PROBLEMS} more" if len(problems) > _MOST_PROBLEMS else ""
+    return (
+        f"a resource in the cluster is not as this version of kappa knows it ({found}{more});"
+        " use the version of the operator: kappa --version shows yours"
+    )
 
 
 def _fail(message: str, code: Exit) -> None:

@@ -34,6 +34,7 @@ from kappa_operator.pipeline.revision import (
     Images,
     Place,
     build_revision,
+    hash_declared,
     move_revision,
     read_place,
 )
@@ -171,6 +172,19 @@ class PipelineObserved:
         return None if self.built is None else self.built.revision
 
     @cached_property
+    def declared(self) -> str | None:
+        """Return a hash of what the spec declares; None where a dependency is missing."""
+        if isinstance(self.dependencies, Verdict):
+            return None
+        return hash_declared(self.resource.spec, self.dependencies.modules)
+
+    @property
+    def is_given_up(self) -> bool:
+        """Return whether a Reprocessing of this spec was rolled back or aborted, or has failed."""
+        change = self.status.upgrade
+        return change is not None and change.given_up is not None and change.given_up == self.declared
+
+    @cached_property
     def wanted(self) -> Revision | None:
         """Return the revision that should run: the previous one where that of the spec was refused or failed; None without one."""
         requested, change = self.requested, self.status.upgrade
@@ -180,6 +194,13 @@ class PipelineObserved:
             if self.previous is None:
                 return None
             return move_revision(self.previous, self.resource.metadata, read_place(self.status))
+        if (
+            change is not None
+            and change.intent != requested.intent
+            and self.side.running
+            and is_soaking(self)
+        ):
+            return move_revision(self.side.running, self.resource.metadata, read_place(self.status))
         new = change.new_checkpoint if change is not None and is_at_work(change, requested) else None
         if new is None or new.checkpoint == self.status.checkpoint:
             return requested
@@ -205,11 +226,25 @@ def is_taken_back(observed: PipelineObserved, revision: Revision) -> bool:
     """Return whether the change to this revision was refused or failed, so that the previous one has to run.
 
     Two revisions with one intent are the same change, wherever their checkpoint is. Another spec, restartNonce or mode is another change.
+    One that was given up stays so with other defaults of the operator, too.
     """
+    if observed.is_given_up:
+        return True
     change = observed.status.upgrade
     if change is None or change.intent != revision.intent or change.phase not in TAKEN_BACK:
         return False
     return change.phase is UpgradePhase.ROLLING_BACK or change.mode is choose_mode(observed, revision)
+
+
+def is_soaking(observed: PipelineObserved) -> bool:
+    """Return whether a previous version soaks, and the spec is as it was at the cutover: other defaults of the operator wait until its end."""
+    change, requested, running = observed.status.upgrade, observed.requested, observed.side.running
+    if change is None or change.phase is not UpgradePhase.SOAKING or requested is None:
+        return False
+    if change.intent == requested.intent:
+        return True
+    is_same = change.declared is not None and change.declared == observed.declared
+    return is_same and running is not None and running.spec.resources == requested.spec.resources
 
 
 def is_at_work(change: UpgradeStatus | None, revision: Revision) -> bool:

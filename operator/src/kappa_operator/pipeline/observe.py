@@ -250,11 +250,15 @@ async def observe_side(
 
 
 async def observe_previous(context: OperatorContext, resource: PipelineResource) -> Revision | None:
-    """Return the previous revision of a change that is not done; None without one, or where it is lost."""
+    """Return the previous revision of a change that is not done; None without one, or where it is lost.
+
+    Where the spec was given up, that is the active one, if nothing else is known.
+    """
     change = resource.status.upgrade
-    if change is None or change.previous is None or change.phase is UpgradePhase.DONE:
+    if change is None or change.phase is UpgradePhase.DONE:
         return None
-    return await read_revision(context, resource.metadata.namespace, change.previous)
+    name = change.previous if change.given_up is None else change.previous or resource.status.active.revision
+    return None if name is None else await read_revision(context, resource.metadata.namespace, name)
 
 
 async def observe_revisions(context: OperatorContext, resource: PipelineResource) -> tuple[KeptRevision, ...]:
@@ -304,12 +308,19 @@ def find_change_savepoint(context: OperatorContext, resource: PipelineResource) 
 async def observe_shortage(
     context: OperatorContext, resource: PipelineResource, progress: Progress | None
 ) -> str | None:
-    """Return why executors do not start, as the scheduler or the kubelet reports it, while the driver waits."""
+    """Return why executors of the active driver do not start, as the scheduler or the kubelet reports it, while it waits."""
     if progress is None or progress.state not in (DriverState.STARTING, DriverState.WAITING_FOR_EXECUTORS):
         return None
     labels = {PIPELINE_LABEL: resource.metadata.name, **EXECUTOR_ROLE}
     bodies = await context.cluster.list_objects("v1", "Pod", resource.metadata.namespace, labels)
-    return next(filter(None, map(explain_executor, bodies)), None)
+    driver = resource.status.active.driver
+    own = (body for body in bodies if driver in _list_owners(body))
+    return next(filter(None, map(explain_executor, own)), None)
+
+
+def _list_owners(body: Body) -> list[str]:
+    """Return the names of the owners of a pod: Spark makes the driver that of its executors."""
+    return [each["name"] for each in body["metadata"].get("ownerReferences", ())]
 
 
 def find_held_by_pipeline(cache: ResourceCache, pipeline: Key) -> Iterator[Key]:

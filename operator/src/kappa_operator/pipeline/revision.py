@@ -3,6 +3,8 @@
 Pure and stable: the same input gives the same revision, so a resync never restarts a pipeline.
 """
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -25,6 +27,7 @@ from kappa_crds.revision import (
 )
 from kappa_crds.savepoint import Restoration
 from kappa_crds.source import Source
+from kappa_crds.upgrade import Upgrade
 from kappa_operator.engine.actions import Manifest
 from kappa_operator.engine.network import Network
 from kappa_operator.engine.pod_template import select_template
@@ -302,6 +305,21 @@ def strip_operational(spec: PipelineSpec) -> PipelineSpec:
             **{name: fields[name].get_default() for name in ("restart", "upgrade", "revision_history_limit")},
         }
     )
+
+
+def hash_declared(spec: PipelineSpec, modules: Mapping[str, str] | None) -> str:
+    """Return a hash of what a person declared, without what the operator adds to it, and without the number of executors, which autoscalers set."""
+    resources = spec.resources
+    alone = resources.replace(executors=resources.executors.replace(count=0))
+    templates = {"pod_template": spec.pod_template, "driver": spec.driver, "executors": spec.executors}
+    bare = strip_operational(spec).replace(
+        resources=alone,
+        restart_nonce=spec.restart_nonce,
+        upgrade=Upgrade(mode=spec.upgrade.mode),
+        **templates,
+    )
+    text = json.dumps([bare.to_manifest(), modules], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
 def build_spark_conf(resource: PipelineResource, image: str, images: Images) -> dict[str, str]:

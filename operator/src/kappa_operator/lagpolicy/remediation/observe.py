@@ -30,7 +30,8 @@ def read_pipeline(body: Body) -> PipelineFacts:
     kept, mode = spec.get("savepoints") or {}, (spec.get("upgrade") or {}).get("mode")
     wanted = spec.get("resources", {}).get("executors", {}).get("count", 1)
     is_seen = status.get("observedGeneration") == metadata.get("generation")
-    is_changing = (status.get("upgrade") or {}).get("phase") in _CHANGING
+    change = status.get("upgrade") or {}
+    is_changing = change.get("phase") in _CHANGING or "givenUp" in change  # the active version is another one
     is_running = status.get("state") == PipelineState.RUNNING.value
     return PipelineFacts(
         metadata["name"], metadata["namespace"], metadata.get("uid", ""), status.get("state"), wanted,

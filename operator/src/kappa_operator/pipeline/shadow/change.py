@@ -25,7 +25,7 @@ from kappa_crds.revision import Revision
 from kappa_crds.upgrade import SHADOW_MODES, Handover, UpgradeMode
 from kappa_operator.engine.actions import CreateObject
 from kappa_operator.engine.plan import Plan, Verdict, working
-from kappa_operator.pipeline.model import PipelineObserved, choose_mode, record
+from kappa_operator.pipeline.model import PipelineObserved, choose_mode, is_soaking, record
 from kappa_operator.pipeline.revision import Place, build_revision, list_outputs
 from kappa_operator.pipeline.shadow.model import BESIDE
 from kappa_operator.pipeline.tuning import explain_tuning
@@ -66,6 +66,7 @@ def start_reprocessing(
         phase=UpgradePhase.REPROCESSING,
         handover=Handover.WARM,
         previous=observed.status.active.revision,
+        declared=observed.declared,
         message=why,
         since=now.replace(microsecond=0),
     )
@@ -89,22 +90,32 @@ def _follow_shadow(observed: PipelineObserved, change: UpgradeStatus, now: datet
     requested, side = observed.requested, observed.side
     if requested is None:
         return None
+    if side.phase in _GIVEN_UP and not _is_other(observed, change):
+        return _give_up(observed, change, now)
     if requested.intent != change.intent or choose_mode(observed, requested) not in SHADOW_MODES:
         ended = withdraw(change, "the spec or its mode was changed during the reprocessing", now)
         return _record(observed, "the spec was changed; its Reprocessing ends", now, upgrade=ended)
     if side.reprocessing is None:
         return _create(observed, change, now)
-    if side.phase in _GIVEN_UP:
-        why = side.reprocessing.status.why or "no reason was given"
-        refused = enter(
-            change.replace(message=f"its Reprocessing ended as {side.phase}: {why}"),
-            UpgradePhase.REFUSED,
-            now,
-        )
-        return record(observed, explain_change(refused), now, upgrade=refused)
     if side.phase is ReprocessingPhase.CUTTING_OVER and side.reprocessing.status.cut is not None:
         return _cut_over(observed, change, now)
     return None
+
+
+def _is_other(observed: PipelineObserved, change: UpgradeStatus) -> bool:
+    """Return whether the spec declares something else than that change: other defaults of the operator are no other spec."""
+    if change.declared is not None:
+        return observed.declared != change.declared
+    return observed.requested is not None and observed.requested.intent != change.intent
+
+
+def _give_up(observed: PipelineObserved, change: UpgradeStatus, now: datetime) -> Plan:
+    """Record that the change is not made, and remember it: only another spec starts it again."""
+    reprocessing = observed.side.reprocessing
+    why = (None if reprocessing is None else reprocessing.status.why) or "no reason was given"
+    message = f"its Reprocessing ended as {observed.side.phase}: {why}"
+    refused = enter(change.replace(message=message, given_up=change.declared), UpgradePhase.REFUSED, now)
+    return record(observed, explain_change(refused), now, upgrade=refused)
 
 
 def _create(observed: PipelineObserved, change: UpgradeStatus, now: datetime) -> Plan | None:
@@ -135,7 +146,7 @@ def _follow_soak(observed: PipelineObserved, change: UpgradeStatus, now: datetim
     why = ""
     if side.reprocessing is None or side.phase is ReprocessingPhase.DONE:
         why = "the previous version has soaked"
-    elif requested is not None and requested.intent != change.intent:
+    elif requested is not None and not is_soaking(observed):
         why = "the spec was changed, so the soak time ends"
     if why:
         return _record(observed, why, now, upgrade=enter(change.replace(message=why), UpgradePhase.DONE, now))
@@ -150,7 +161,7 @@ def _roll_back(observed: PipelineObserved, change: UpgradeStatus, why: str, now:
     run, revision = observed.side_run, observed.side.revision
     if run is None or revision is None or run.role is not RunRole.SOAKING:
         return None
-    change = enter(change.replace(message=why), UpgradePhase.ROLLED_BACK, now)
+    change = enter(change.replace(message=why, given_up=change.declared), UpgradePhase.ROLLED_BACK, now)
     exchanged = exchange_runs(observed, run, RunRole.SHADOW, revision)
     return record(observed, explain_change(change), now, upgrade=change, **exchanged)
 

@@ -55,6 +55,7 @@ def open_change(observed: PipelineObserved, revision: Revision, now: datetime) -
         previous=last.previous if last is not None and is_rollback else status.active.revision,
         mode=choose_mode(observed, revision),
         handover=Handover.WARM,
+        given_up=last.given_up if last is not None and observed.is_given_up else None,
         since=now.replace(microsecond=0),
     )
     run = Run(
@@ -166,7 +167,7 @@ def withdraw(change: UpgradeStatus | None, why: str, now: datetime) -> UpgradeSt
     """Return the change, withdrawn where it has not ended."""
     if change is None or change.phase in ENDED:
         return change
-    return enter(change.replace(message=why), UpgradePhase.WITHDRAWN, now)
+    return enter(change.replace(message=why, given_up=None), UpgradePhase.WITHDRAWN, now)
 
 
 def enter(change: UpgradeStatus, phase: UpgradePhase, now: datetime) -> UpgradeStatus:

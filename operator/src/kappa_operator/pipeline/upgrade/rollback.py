@@ -44,6 +44,9 @@ from kappa_operator.pipeline.upgrade.change import (
 from kappa_operator.savepoint.objects import name_savepoint
 
 MOST_CRASHES = 2
+_GIVEN_UP = (
+    "its Reprocessing was given up; change the spec, spec.reprocessNonce or spec.restartNonce to try it again"
+)
 _TOLERANCE = 1.1
 _UNFIT = (Reason.STATE_INCOMPATIBLE, Reason.OFFSETS_LOST)
 
@@ -119,7 +122,18 @@ def follow_change(observed: PipelineObserved, progress: Progress, now: datetime)
     if change.phase is UpgradePhase.ROLLING_BACK:
         begun = all(query.batch_id >= 0 for query in progress.queries) or progress.lag == 0
         return enter(change, UpgradePhase.ROLLED_BACK, now) if begun else change
-    return _note_health(observed, change, progress, now) if change.phase is UpgradePhase.WATCHING else change
+    if change.phase is not UpgradePhase.WATCHING:
+        return change
+    noted = _note_health(observed, change, progress, now)
+    return _keep_given_up(observed, noted, now) if noted.phase is UpgradePhase.DONE else noted
+
+
+def _keep_given_up(observed: PipelineObserved, change: UpgradeStatus, now: datetime) -> UpgradeStatus:
+    """Return a change of something else that is done: where the spec is one that was given up, that is the last change again."""
+    if not observed.is_given_up:
+        return change.replace(given_up=None)
+    given_up = change.replace(previous=change.revision, intent=None, new_checkpoint=None, message=_GIVEN_UP)
+    return enter(given_up, UpgradePhase.REFUSED, now)
 
 
 def _note_health(
