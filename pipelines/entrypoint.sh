@@ -1,5 +1,5 @@
 #!/bin/bash
-# What a container of the pipelines image runs: `driver [REVISION_FILE]`, `savepoint REQUEST_FILE`, or `executor` as Spark starts it.
+# What a container of the pipelines image runs: `driver [REVISION_FILE]`, `savepoint REQUEST_FILE`, `archive REQUEST_FILE`, or `executor` as Spark starts it.
 #
 # pyspark has Spark's jars but no entrypoint for executors. Spark describes an executor in its environment: the JVM's
 # options as SPARK_JAVA_OPT_0, _1, … in order, the rest by name.
@@ -19,6 +19,10 @@ driver)
 savepoint)
     shift
     exec python3 -m kappa_pipelines.savepoint "$@"
+    ;;
+archive)
+    shift
+    exec python3 -m kappa_pipelines.archiver "$@"
     ;;
 executor)
     mapfile -t options < <(env | grep '^SPARK_JAVA_OPT_' | sort -t_ -k4 -n | sed 's/^[^=]*=//')
@@ -40,7 +44,7 @@ executor)
         --podName "${SPARK_EXECUTOR_POD_NAME}"
     ;;
 *)
-    echo "unknown argument '$1': use driver, savepoint or executor" >&2
+    echo "unknown argument '$1': use driver, savepoint, archive or executor" >&2
     exit 2
     ;;
 esac

@@ -90,6 +90,11 @@ class Reason(StrEnum):
     CLEANUP_CHANGE_UNSAFE = "CleanupChangeUnsafe", TOPIC, "The new `spec.cleanup` would drop records kept so far; undo it, or allow it with `spec.allowCleanupChange`."
     CONFIG_REFUSED = "ConfigRefused", TOPIC, "Kafka refuses a value in `spec.config`; correct the key that the message names."
     TOPIC_RECREATED = "TopicRecreated", TOPIC, "The topic was deleted from outside and created again, without its records; reprocess the data derived from it."
+    ARCHIVED = "Archived", TOPIC, "All records of the topic up to the time in the message are in the archive; there is nothing to do."
+    ARCHIVING = "Archiving", TOPIC, "A pod copies records of the topic to the archive for the first time; wait."
+    ARCHIVE_BEHIND = "ArchiveBehind", TOPIC, "Records were not archived for half of the retention of the topic or longer. The message has the cause; the retention is held where the spec declares one by time."
+    ARCHIVE_FAILED = "ArchiveFailed", TOPIC, "The pod that archives the topic failed or cannot be created; the message has the cause. It is retried."
+    ARCHIVE_INCOMPLETE = "ArchiveIncomplete", TOPIC, "Records were removed from the log before they were archived; the message has their offsets. The archive continues after them. Retain the topic for longer."
 
     STORE_VERIFIED = "StoreVerified", STORE, "Data was written and read back; there is nothing to do."
     STORE_PROVISIONING = "StoreProvisioning", STORE, "The PVC is being created or the first check runs; if it lasts, check the Events of the PVC and its storage class."

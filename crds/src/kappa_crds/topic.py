@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from kappa_crds.archive import ARCHIVED, MOST_PARTITIONS, Archive, ArchiveStatus
 from kappa_crds.model import Model, PositiveDuration, PositiveSize, ResourceName, Rule, TopicName
 from kappa_crds.resource import Kind, PrinterColumn, ResourceStatus, build_columns
 
@@ -83,6 +84,14 @@ class TopicSpec(Model):
             "'spec.config has the key ' + self.config.filter(key, !key.matches('^[a-z][a-z0-9.]*[a-z0-9]$'))[0]"
             " + ', which is no topic config; write names as Kafka does, such as min.insync.replicas'",
         ),
+        Rule(
+            "!has(self.archive) || self.cleanup == 'delete'",
+            "spec.archive needs cleanup delete: compaction removes records before they are archived",
+        ),
+        Rule(
+            f"!has(self.archive) || self.partitions <= {MOST_PARTITIONS}",
+            f"spec.archive is for topics of at most {MOST_PARTITIONS} partitions",
+        ),
     )
     cluster_ref: ResourceName | None = None
     """Name of the KafkaCluster; may be left out where the namespace has just one."""
@@ -101,6 +110,8 @@ class TopicSpec(Model):
     allow_cleanup_change: bool = False
     """Allow the change of an existing topic's cleanup policy away from or to compact, which makes Kafka drop
     records that it kept so far."""
+    archive: Archive | None = None
+    """Copies all committed records to a StateStore before retention removes them; none where left out."""
     deletion_policy: DeletionPolicy = DeletionPolicy.RETAIN
     """Whether the topic in Kafka goes when this resource is deleted."""
     suspend: bool = False
@@ -122,6 +133,8 @@ class TopicStatus(ResourceStatus):
     """Replicas of each partition in Kafka."""
     managed_configs: tuple[str, ...] = ()
     """Configs that the operator set; one that leaves the spec returns to its default."""
+    archive: ArchiveStatus | None = None
+    """The archive, where the spec declares one."""
     summary: str | None = None
     """The topic in one line, for people."""
 
@@ -138,4 +151,5 @@ TOPIC = Kind(
         PrinterColumn("Cluster", ".status.cluster", priority=1),
     ),
     name_limit=249,
+    conditions=(ARCHIVED,),
 )

@@ -54,6 +54,8 @@ DATABASE = Backoff(15.0, 600.0)
 """A check of a database that found an error, or could not be made."""
 PROOF = Backoff(300.0, 21600.0)
 """A proof that tables equal their topics, which could not be made: it reads whole tables."""
+ARCHIVE = Backoff(30.0, 600.0)
+"""A run of an archive that failed."""
 SAVEPOINT = Backoff(5.0, 300.0)
 """A savepoint, its verification, a copy of it, or its deletion."""
 WEBHOOK = Backoff(10.0, 600.0)

@@ -16,6 +16,7 @@ from kappa_crds.savepoint import SAVEPOINT, SAVEPOINT_FINALIZER
 from kappa_crds.statestore import STATE_STORE, STATE_STORE_FINALIZER
 from kappa_crds.topic import TOPIC, TOPIC_FINALIZER
 from kappa_crds.upgrade import SHADOW_MODES
+from kappa_operator.archive.objects import TOPIC_LABEL
 from kappa_operator.cdcsource.decide import CDC_SOURCE_STEPS
 from kappa_operator.cdcsource.objects import SOURCE_LABEL
 from kappa_operator.cdcsource.observe import observe_cdcsource
@@ -80,6 +81,7 @@ KIND_TABLE = build_table(
             ),
             defaults=("clusterRef",),
             find_dependents=ResourceCache.find_rivals,
+            pods=OwnedPods(TOPIC_LABEL),
             claim=get_topic_name,
             weights=(Weight("partitions", lambda spec: spec.get("partitions", 1), each=True),),
         ),

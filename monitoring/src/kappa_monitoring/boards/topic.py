@@ -42,6 +42,15 @@ TOPIC = Board(
             ),
         ),
         Row(
+            "Archives",
+            (
+                Panel("Age of archives", "How long ago all records of a topic were archived.", (Query("time() - max by (namespace, topic) (kappa_archive_complete_timestamp_seconds)", "{{namespace}}/{{topic}}"),), unit="s"),
+                Panel("Not archived", "Offsets that the last run of an archive left.", (Query("max by (namespace, topic) (kappa_archive_behind_records)", "{{namespace}}/{{topic}}"),)),
+                Panel("Size of archives", "Bytes of the files of each archive.", (Query("max by (namespace, topic) (kappa_archive_size_bytes)", "{{namespace}}/{{topic}}"),), unit="bytes"),
+                Panel("Archives with lost records", "Topics whose records were removed before they were archived.", (Query("max by (namespace, topic) (kappa_archive_lost) == 1", "{{namespace}}/{{topic}}"),), kind="value"),
+            ),
+        ),
+        Row(
             "Cluster",
             (
                 Panel("Groups with the largest lag", "The largest lag in seconds of each group on the cluster.", (Query('topk(10, max by (group) (kafka_consumergroup_group_max_lag_seconds{cluster_name="$cluster_name"}))', "{{group}}"),), unit="s", limit="lag.warning.seconds"),

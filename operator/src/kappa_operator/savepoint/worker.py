@@ -54,7 +54,7 @@ def build_worker_pod(
     revision: str | None = None,
 ) -> Manifest:
     """Return the pod; it goes with its owner. `revision` names the ConfigMap of a pipeline's revision."""
-    mounts = _build_scratch() + _build_stores(request, placement) + _build_revision_mount(revision)
+    mounts = build_scratch() + _build_stores(request, placement) + _build_revision_mount(revision)
     reached = {"bucket": placement.storage.bucket, "hdfs": placement.storage.hdfs}
     request = request.model_copy(update=reached)
     pod = {
@@ -111,7 +111,7 @@ def _build_stores(request: WorkRequest, placement: Placement) -> Mounts:
     return mounts + build_storage_mounts(placement.other, read_only=not reads_own)
 
 
-def _build_scratch() -> Mounts:
+def build_scratch() -> Mounts:
     """Return the mounts of scratch space and of the request, which is the pod's own annotation."""
     field = {"fieldPath": f"metadata.annotations['{REQUEST_ANNOTATION}']"}
     items = [{"path": REQUEST_FILE.rsplit("/", 1)[1], "fieldRef": field}]

@@ -82,6 +82,12 @@ def delete_store(observed: StateStoreObserved, now: datetime) -> Plan | None:
             " spec.exports of those that only have a copy here, or set spec.deletionPolicy to Retain"
         )
         return _block(observed, Reason.IN_USE, message, now)
+    if observed.archives:
+        message = (
+            f"PVC {claim.name} holds the archive of Topic {_list(observed.archives)}; remove spec.archive of those first, or set"
+            " spec.deletionPolicy to Retain"
+        )
+        return _block(observed, Reason.IN_USE, message, now)
     if observed.failures:
         message = f"{observed.failures[-1].error.message}; fix that, or set spec.deletionPolicy to Retain"
         return _block(observed, Reason.DELETION_BLOCKED, message, now)

@@ -35,8 +35,8 @@ class Claim:
 class StateStoreObserved:
     """All that a decision about a state store needs.
 
-    `claim` and `node` (where the PVC is mounted already) concern a store on a PVC. `users` are the pipelines that use it, and `savepoints`
-    those on its PVC, where it is to be deleted. `checker` is the pod of the check under way, `worker` the one that collects or measures.
+    `claim` and `node` (where the PVC is mounted already) concern a store on a PVC. `users` are the pipelines that use it; `savepoints`
+    and `archives`, by their Topics, are those on its PVC, where it is to be deleted. `checker` is the pod of the check under way, `worker` the one that collects or measures.
     `fingerprint` changes with the settings and the credentials of the store, and `problem` is what is wrong with its Secret. `current` has the
     folder of each pipeline's checkpoint by uid, None where one cannot be read.
     """
@@ -44,6 +44,7 @@ class StateStoreObserved:
     resource: StateStoreResource
     users: tuple[str, ...] = ()
     savepoints: tuple[str, ...] = ()
+    archives: tuple[str, ...] = ()
     claim: Claim | None = None
     checker: WorkerPod | None = None
     worker: WorkerPod | None = None

@@ -28,7 +28,7 @@ from kappa_operator.statestore.objects import (
 )
 from kappa_operator.statestore.pods import build_pod_ref
 from kappa_operator.statestore.upkeep import find_open
-from kappa_operator.statestore.users import find_store_savepoints, find_store_users
+from kappa_operator.statestore.users import find_store_archives, find_store_savepoints, find_store_users
 
 
 async def observe_statestore(
@@ -50,6 +50,7 @@ async def observe_statestore(
         resource,
         users=find_store_users(context.cache, key),
         savepoints=_find_savepoints(context, resource),
+        archives=_find_archives(context, resource),
         claim=claim,
         checker=checker,
         worker=worker,
@@ -94,6 +95,13 @@ def _find_savepoints(context: OperatorContext, resource: StateStoreResource) -> 
         return ()
     key = Key("StateStore", resource.metadata.namespace, resource.metadata.name)
     return find_store_savepoints(context.cache, key, name_claim(resource))
+
+
+def _find_archives(context: OperatorContext, resource: StateStoreResource) -> tuple[str, ...]:
+    """Return the Topics whose archive is in the store, where it may be deleted."""
+    if resource.metadata.deletion_timestamp is None:
+        return ()
+    return find_store_archives(context.cache, Key.of(resource))
 
 
 def _parse_claim(body: Body, labels: dict[str, str]) -> Claim:

@@ -23,6 +23,20 @@ def find_store_users(cache: ResourceCache, store: Key) -> tuple[str, ...]:
     return tuple(key.name for key in find_users(cache, store, "Pipeline") if uses(cache.get_body(key)))
 
 
+def find_store_archives(cache: ResourceCache, store: Key) -> tuple[str, ...]:
+    """Return the names of the Topics whose archive is in the store."""
+    alone = cache.find("StateStore", store.namespace) == [store]
+
+    def archives(body: Body | None) -> bool:
+        archive = (body or {}).get("spec", {}).get("archive")
+        return (
+            archive is not None and archive.get("stateStoreRef", store.name if alone else None) == store.name
+        )
+
+    topics = cache.find("Topic", store.namespace)
+    return tuple(key.name for key in topics if archives(cache.get_body(key)))
+
+
 def find_store_savepoints(cache: ResourceCache, store: Key, claim: str) -> tuple[str, ...]:
     """Return the names of the Savepoints whose files, or a copy of them, are on the claim of the store."""
 

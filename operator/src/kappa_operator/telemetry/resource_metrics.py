@@ -1,6 +1,6 @@
-"""Metrics of pipelines, their savepoints, Kafka clusters, stores, lag policies, CDC sources and reprocessings, computed from the cache at each scrape.
+"""Metrics of pipelines, their savepoints, Kafka clusters, stores, lag policies, CDC sources, reprocessings and archives of topics, computed from the cache at each scrape.
 
-There is one series for each metric and Pipeline, KafkaCluster, StateStore, LagPolicy or CDCSource, at most 50 for a Reprocessing, and a fixed number for each kind. Savepoints have no series of their own:
+There is one series for each metric and Pipeline, KafkaCluster, StateStore, LagPolicy, CDCSource or Topic with an archive, at most 50 for a Reprocessing, and a fixed number for each kind. Savepoints have no series of their own:
 they are counted for each pipeline. So the number of series is bounded by what users declare, and none outlives its resource. Only the
 active replica exports them: another one would export the same series again. A scrape runs in a thread, on a copy of the cache's JSON.
 """
@@ -29,6 +29,7 @@ from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
 from kappa_crds.stores import StoreContents
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.keys import Key
+from kappa_operator.telemetry.archive_metrics import ARCHIVE_METRICS, MARK
 from kappa_operator.telemetry.cdcsource_metrics import CDCSOURCE_METRICS
 from kappa_operator.telemetry.declare import ComputedMetrics, Declared, Sample
 from kappa_operator.telemetry.reprocessing_metrics import REPROCESSING_METRICS
@@ -190,13 +191,13 @@ RESOURCES: Declared[float] = Declared(
     "kappa_operator_resources", "Resources known by kind and state.", ("kind", "state"), lambda count: count
 )
 METRICS: tuple[Declared[Any], ...] = (
-    *PIPELINE_METRICS, *CLUSTER_METRICS, *STORE_METRICS, *POLICY_METRICS, *CDCSOURCE_METRICS, *REPROCESSING_METRICS, RESOURCES,
+    *PIPELINE_METRICS, *CLUSTER_METRICS, *STORE_METRICS, *POLICY_METRICS, *CDCSOURCE_METRICS, *REPROCESSING_METRICS, *ARCHIVE_METRICS, RESOURCES,
 )  # fmt: skip
 
 
 _BY_KIND: Mapping[str, tuple[Declared[Any], ...]] = {
     "Pipeline": PIPELINE_METRICS, "KafkaCluster": CLUSTER_METRICS, "StateStore": STORE_METRICS, "LagPolicy": POLICY_METRICS,
-    "CDCSource": CDCSOURCE_METRICS, "Reprocessing": REPROCESSING_METRICS,
+    "CDCSource": CDCSOURCE_METRICS, "Reprocessing": REPROCESSING_METRICS, "Topic": ARCHIVE_METRICS,
 }  # fmt: skip
 
 
@@ -234,6 +235,8 @@ class ResourceCollector(ComputedMetrics):
         savepoints, known, rows = self._find_savepoints(), self._rows, {}
         for kind in _BY_KIND:
             for key, raw in self._cache.list_raw(kind):
+                if kind == "Topic" and MARK not in raw:
+                    continue
                 row, own = known.get(key), tuple(savepoints.get(key, ()))
                 same = row is not None and row.raw is raw and row.savepoints == own
                 rows[key] = row if row is not None and same else _read_row(kind, raw, own)

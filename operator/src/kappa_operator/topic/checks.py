@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource
 from kappa_crds.topic import TopicSpec, TopicStatus
+from kappa_operator.archive.model import ArchiveObserved
+from kappa_operator.engine.actions import ApplyObject, CreateObject, DeleteObject
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.plan import Failure
 from kappa_operator.errors import KappaError
@@ -13,6 +15,7 @@ from kappa_operator.kafka.model import TopicView
 from kappa_operator.topic.configs import CLEANUP, is_same_cleanup
 
 TopicResource = Resource[TopicSpec, TopicStatus]
+_OBJECTS = (ApplyObject, CreateObject, DeleteObject)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,7 @@ class TopicObserved:
 
     `problem` is why Kafka was not reached; `view` is None where Kafka has no such topic. `winner` is the older
     resource that claims the same topic. `rivals` are all that claim it, or that may: a cluster whose id is unknown
-    could be the same one, which matters before a topic is deleted.
+    could be the same one, which matters before a topic is deleted. `archive` is there where the spec declares one, or did.
     """
 
     resource: TopicResource
@@ -32,6 +35,12 @@ class TopicObserved:
     winner: Key | None = None
     rivals: tuple[Key, ...] = ()
     failures: tuple[Failure, ...] = ()
+    archive: ArchiveObserved | None = None
+
+    @property
+    def kafka_failures(self) -> tuple[Failure, ...]:
+        """Return what failed in Kafka; the pods of the archive report their failures themselves."""
+        return tuple(each for each in self.failures if not isinstance(each.action, _OBJECTS))
 
 
 @dataclass(frozen=True, slots=True)

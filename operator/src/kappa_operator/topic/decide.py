@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kappa_crds.conditions import ConditionType, find_condition
+from kappa_crds.conditions import ConditionType, find_condition, merge_conditions
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import ResourceStatus
 from kappa_crds.topic import TOPIC_FINALIZER, DeletionPolicy
 from kappa_operator import backoff, intervals
+from kappa_operator.archive.decide import begin_archive, choose_wait, follow_archive, report_archive
 from kappa_operator.engine import actions as act
 from kappa_operator.engine.descriptions import describe_action
 from kappa_operator.engine.keys import Key
@@ -122,8 +123,10 @@ def report_topic(observed: TopicObserved, now: datetime) -> Plan | None:
 TOPIC_STEPS: tuple[Step[TopicObserved], ...] = (
     delete_topic,
     hold_topic,
+    follow_archive,
     report_conflict,
     report_problem,
+    begin_archive,
     report_suspended,
     create_topic,
     change_topic,
@@ -175,6 +178,8 @@ def _build_change_event(resource: TopicResource, text: str, change: Change) -> a
     holders = [name for name in resource.metadata.annotations if is_hold(name)]
     if holders and change.partitions is None and set(change.configs) == {RETENTION_TIME}:
         return act.EmitEvent(Reason.ALTERED, f"{text}, by its annotation {', '.join(sorted(holders))}")
+    if resource.spec.archive is not None and set(change.configs) == {RETENTION_TIME}:
+        return act.EmitEvent(Reason.ALTERED, f"{text}, as its archive needs it")
     if resource.status.observed_generation == resource.metadata.generation:
         return act.EmitEvent(Reason.DRIFT_REPAIRED, f"the topic had been changed from outside: {text}", True)
     return act.EmitEvent(Reason.ALTERED, text)
@@ -193,8 +198,8 @@ def _build_news(observed: TopicObserved, view: TopicView) -> tuple[act.Action, .
 
 
 def _judge(observed: TopicObserved, view: TopicView, refusals: tuple[Refusal, ...]) -> Verdict:
-    if observed.failures:
-        return _judge_failures("Failed", observed.failures, refusals)
+    if observed.kafka_failures:
+        return _judge_failures("Failed", observed.kafka_failures, refusals)
     if refusals:
         return stalled("Failed", refusals[0].reason, "; ".join(refusal.message for refusal in refusals))
     return ready("Synced", Reason.SYNCED, f"topic {view.name} matches its spec: {describe_topic(view)}")
@@ -213,13 +218,15 @@ def _judge_failures(state: str, failures: tuple[Failure, ...], refusals: tuple[R
 def _report(
     observed: TopicObserved, verdict: Verdict, now: datetime, news: tuple[act.Action, ...] = ()
 ) -> Plan:
-    return Plan(news, build_status(observed, verdict, now), _choose_requeue(observed, verdict, now))
+    waits = (_choose_requeue(observed, verdict, now), choose_wait(observed, now))
+    requeue = min((each for each in waits if each is not None), default=None)
+    return Plan(news, build_status(observed, verdict, now), requeue)
 
 
 def _choose_requeue(observed: TopicObserved, verdict: Verdict, now: datetime) -> float | None:
     if verdict.ready == "True":
         return None
-    if observed.failures or (observed.problem is not None and observed.problem.retryable):
+    if observed.kafka_failures or (observed.problem is not None and observed.problem.retryable):
         return choose_delay(observed.resource, now)
     return intervals.WAITING
 
@@ -246,7 +253,9 @@ def build_status(observed: TopicObserved, verdict: Verdict, now: datetime) -> Re
             "summary": describe_topic(view),
             "managed_configs": _list_managed(observed, view),
         }
-    return update_status(resource, verdict, now, **fields)
+    updated = update_status(resource, verdict, now, **fields)
+    archived = merge_conditions(resource.status.conditions, report_archive(observed, now))
+    return updated.replace(conditions=(*updated.conditions, *archived))
 
 
 def _list_managed(observed: TopicObserved, view: TopicView) -> tuple[str, ...]:

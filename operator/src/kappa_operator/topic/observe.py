@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from kappa_crds.topic import TOPIC_FINALIZER
+from kappa_operator.archive.observe import observe_archive
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key
@@ -12,7 +13,7 @@ from kappa_operator.errors import KafkaFailure, ReferenceProblem, SecretProblem
 from kappa_operator.kafkacluster.connection import connect, resolve_cluster
 from kappa_operator.topic.checks import TopicObserved, TopicResource
 from kappa_operator.topic.configs import name_configs
-from kappa_operator.topic.retention import hold_retention
+from kappa_operator.topic.retention import hold_for_archive, hold_retention
 
 
 class Claims(NamedTuple):
@@ -29,7 +30,8 @@ async def observe_topic(
     resource: TopicResource | None = context.cache.read(key)
     if resource is None or _is_leaving(resource):
         return None
-    resource = hold_retention(resource, context.now())
+    archive = await observe_archive(context, resource)
+    resource = hold_for_archive(hold_retention(resource, context.now()), archive, context.now())
     topic = resource.spec.topic_name or resource.metadata.name
     claims, cluster = Claims(), None
     try:
@@ -40,9 +42,15 @@ async def observe_topic(
         view = None if winner else await context.kafka.describe_topic(cluster, topic, configs)
     except (ReferenceProblem, SecretProblem, KafkaFailure) as problem:
         return TopicObserved(
-            resource, topic, cluster, problem=problem, rivals=claims.possible, failures=failures
+            resource,
+            topic,
+            cluster,
+            problem=problem,
+            rivals=claims.possible,
+            failures=failures,
+            archive=archive,
         )
-    return TopicObserved(resource, topic, cluster, view, None, winner, claims.possible, failures)
+    return TopicObserved(resource, topic, cluster, view, None, winner, claims.possible, failures, archive)
 
 
 def _is_leaving(resource: TopicResource) -> bool:

@@ -8,9 +8,11 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from math import ceil
 
 from kappa_crds.quantities import parse_duration
 from kappa_crds.topic import FORMER_HOLD, HOLD_PREFIX, Retention
+from kappa_operator.archive.model import ArchiveObserved, find_needed
 from kappa_operator.topic.checks import TopicResource
 from kappa_operator.topic.configs import parse_cleanup
 
@@ -69,5 +71,20 @@ def hold_retention(resource: TopicResource, now: datetime) -> TopicResource:
     if not held or "delete" not in parse_cleanup(resource.spec.cleanup):
         return resource
     known = held if declared.time is None else [declared.time, *held]
-    longest = max(known, key=parse_duration)
-    return resource.replace(spec=resource.spec.replace(retention=declared.replace(time=longest)))
+    return _retain(resource, max(known, key=parse_duration))
+
+
+def hold_for_archive(
+    resource: TopicResource, archive: ArchiveObserved | None, now: datetime
+) -> TopicResource:
+    """Return the topic with the retention that it needs for what is not archived, if that is longer."""
+    time = (resource.spec.retention or Retention()).time
+    if archive is None or archive.retention is None or resource.spec.archive is None or time is None:
+        return resource
+    needed = find_needed(resource.status.archive, archive.retention, now)
+    return _retain(resource, f"{ceil(needed)}s") if needed > parse_duration(time) else resource
+
+
+def _retain(resource: TopicResource, time: str) -> TopicResource:
+    declared = resource.spec.retention or Retention()
+    return resource.replace(spec=resource.spec.replace(retention=declared.replace(time=time)))

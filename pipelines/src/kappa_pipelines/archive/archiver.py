@@ -53,6 +53,14 @@ class ArchivedTopic:
         return {"topic": self.topic, "topicId": self.topic_id}
 
 
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """A step in a partition: the segment that it wrote, if any, and the offset up to which nothing is left to write."""
+
+    segment: Segment | None
+    end: int
+
+
 def archive_partition(
     consumer: Consumer, archived: ArchivedTopic, partition: int, limits: Limits | None = None
 ) -> Segment | None:
@@ -60,18 +68,25 @@ def archive_partition(
 
     Raises LostDataError where the log has lost records that were not archived, with their offsets.
     """
-    limits = limits or Limits()
     begin = _find_begin(consumer, archived, partition)
+    return archive_from(consumer, archived, partition, begin, limits).segment
+
+
+def archive_from(
+    consumer: Consumer, archived: ArchivedTopic, partition: int, begin: int, limits: Limits | None = None
+) -> Archived:
+    """Write the segment of a partition that begins at an offset, unless there are too few records from there on."""
+    limits = limits or Limits()
     consumer.assign([TopicPartition(archived.topic, partition, begin)])
     try:
         rows, end = _read(consumer, begin, limits)
     finally:
         consumer.unassign()
     if len(rows) < limits.least or end <= begin:
-        return None
+        return Archived(None, begin if rows else end)
     segment = Segment(partition, begin, end)
     write_segment(archived.folder, segment, rows, archived.identity)
-    return segment
+    return Archived(segment, end)
 
 
 def _find_begin(consumer: Consumer, archived: ArchivedTopic, partition: int) -> int:

@@ -84,3 +84,12 @@ def find_end(segments: Sequence[Segment], begin: int) -> int:
 def find_first(segments: Mapping[int, Sequence[Segment]], partition: int) -> int | None:
     """Return the first archived offset of a partition, None without one."""
     return min((each.first for each in segments.get(partition, ())), default=None)
+
+
+def find_last_range(segments: Sequence[Segment]) -> tuple[int, int]:
+    """Return the range without a gap that reaches furthest, as its first offset and its end; (0, 0) without segments."""
+    first = end = 0
+    for each in sorted(segments):
+        first = each.first if each.first > end or first == end else first
+        end = max(end, each.end)
+    return first, end

@@ -1,0 +1,1 @@
+"""The program that archives a topic: one run in a pod of its own."""
