@@ -236,12 +236,18 @@ class Capture(DatabaseCapture[Postgres]):
 class MariaDBCapture(DatabaseCapture[MariaDB]):
     """A source of MariaDB."""
 
-    topic = "orders.shop.orders"
+    topic, kind = "orders.shop.orders", "mariadb"
 
     def describe(self, server: dict[str, Any]) -> dict[str, Any]:
         """Return the fields of the spec about the database and its tables."""
-        return {"mariadb": {**server, "serverId": 4711}, "tables": {"include": ["shop.*"]}}
+        return {self.kind: {**server, "serverId": 4711}, "tables": {"include": ["shop.*"]}}
 
     def read_table(self) -> dict[int, str]:
         """Return the rows of the table."""
         return dict(self.database.execute("SELECT id, item FROM shop.orders"))
+
+
+class MySQLCapture(MariaDBCapture):
+    """A source of MySQL."""
+
+    kind = "mysql"

@@ -29,7 +29,9 @@ def _parser() -> argparse.ArgumentParser:
     load = commands.add_parser("load", help="import an image archive")
     load.add_argument("archive", type=Path)
     commands.add_parser("tools", help="only get the programs")
-    commands.add_parser("classes", help="record the classes of a Kafka Connect worker, which tests start from")
+    commands.add_parser(
+        "classes", help="record the classes of a Kafka Connect worker, which tests start from"
+    )
     packages = commands.add_parser("packages", help="install packages of the distribution that are missing")
     packages.add_argument("names", nargs="+", metavar="NAME", choices=sorted(debian.PACKAGES))
     return parser

@@ -1,4 +1,4 @@
-"""A Kafka Connect worker for a test, with Debezium's connectors for PostgreSQL and MariaDB, and with its metrics for Prometheus by the committed rules."""
+"""A Kafka Connect worker for a test, with Debezium's connectors, and with its metrics for Prometheus by the committed rules."""
 
 import json
 import signal
@@ -47,7 +47,8 @@ class ConnectWorker(LabServer):
         super().__init__()
         self._rest, self.metrics_port = free_ports(2)
         self._connector_name, self._connector = name, dict(connector)
-        self._database = "mariadb" if "mariadb" in connector["connector.class"] else "postgres"
+        package = connector["connector.class"].split(".")[3]
+        self._database = "postgres" if package == "postgresql" else package
         self._worker = {
             "bootstrap.servers": bootstrap,
             "listeners": f"http://127.0.0.1:{self._rest}",

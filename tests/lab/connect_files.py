@@ -13,6 +13,11 @@ _DEBEZIUM = {
         "io.debezium:debezium-connector-postgres:3.7.0.Final:tar.gz:plugin",
         "660673cbabd2f269da21409208ebd0f0d9977bd92e824fc9daa272f240e88e51",
     ),
+    "mysql": Archive(
+        "debezium mysql",
+        "io.debezium:debezium-connector-mysql:3.6.1.Final:tar.gz:plugin",
+        "1dfd80c86e204406c5d886836da1f022e4955bc3900c0491b892c22c8b901af2",
+    ),
     "mariadb": Archive(
         "debezium mariadb",
         "io.debezium:debezium-connector-mariadb:3.5.0.Final:tar.gz:plugin",

@@ -1,6 +1,7 @@
 """What every connector of Debezium in a test needs: its database, its prefix, and topics on one broker. Tests add the rest."""
 
 from lab.mariadb import MariaDB
+from lab.mysql import MySQL
 from lab.postgres import DATABASE, USER, Postgres
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -26,15 +27,16 @@ def configure_postgres(database: Postgres, prefix: str) -> dict[str, str]:
 
 
 def configure_mariadb(database: MariaDB, bootstrap: str, name: str, prefix: str) -> dict[str, str]:
-    """Return the properties of a connector of one database of MariaDB, with the history of its schemas in a topic."""
+    """Return the properties of a connector of one database of MariaDB or MySQL, with the history of its schemas in a topic."""
+    is_mysql = isinstance(database, MySQL)
     return {
-        "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
+        "connector.class": f"io.debezium.connector.{'mysql.MySql' if is_mysql else 'mariadb.MariaDb'}Connector",
         "database.hostname": "127.0.0.1",
         "database.port": str(database.port),
         "database.user": "root",
         "database.password": "",
         "database.server.id": "4711",
-        "database.ssl.mode": "disable",
+        "database.ssl.mode": "disabled" if is_mysql else "disable",
         "database.include.list": name,
         "topic.prefix": prefix,
         "schema.history.internal.kafka.topic": f"{prefix}.history",

@@ -73,8 +73,11 @@ class MariaDB(LabServer):
         return [
             str(base / "bin" / "mariadbd"), "--no-defaults", f"--basedir={base}", f"--datadir={self._home / 'data'}",
             "--user=root", "--bind-address=127.0.0.1", f"--port={self.port}", f"--socket={self._home / 'socket'}",
-            *(f"--{name.replace('_', '-')}={value}" for name, value in self._settings.items()),
+            *self._build_options(),
         ]  # fmt: skip
+
+    def _build_options(self) -> list[str]:
+        return [f"--{name.replace('_', '-')}={value}" for name, value in self._settings.items()]
 
     def _serves(self) -> bool:
         try:

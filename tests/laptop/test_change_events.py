@@ -43,6 +43,10 @@ WARE_ODDITIES = """id INT, tiny INT, small INT, medium INT, big DECIMAL(20,0), s
     document STRUCT<a: ARRAY<INT>>, words STRING, place STRUCT<x: DOUBLE, y: DOUBLE>, code STRING, twice INT"""
 
 
+SERVERS = pytest.mark.parametrize("server", ["ware", pytest.param("mysql", marks=pytest.mark.chaos)])
+"""The prefixes of what was recorded from MariaDB and MySQL."""
+
+
 def load(table: str, prefix: str = "shop", schema: str = "public") -> list[Record]:
     topic = f"{prefix}.{schema}.{table}"
     return list(read_topic(find_records(topic), topic))
@@ -159,13 +163,16 @@ def test_odd_types_are_those_of_the_database(spark: SparkSession, tmp_path: Path
     }
 
 
-def test_odd_types_of_mariadb_are_those_of_the_database(spark: SparkSession, tmp_path: Path) -> None:
+@SERVERS
+def test_odd_types_of_the_binary_log_are_those_of_the_database(
+    server: str, spark: SparkSession, tmp_path: Path
+) -> None:
     """The same values are read from the snapshot and from the binary log."""
     units = {"second": "Milliseconds", "milli": "Milliseconds"}
     run = Run(
         tmp_path, sources=[source("oddities", WARE_ODDITIES, timestampUnits=units)], sinks=[copy("oddities")]
     )
-    run.feed(oddities=load("oddities", "ware", "ware"))
+    run.feed(oddities=load("oddities", server, "ware"))
     assert run.errors() == []
     rows = {row["id"]: row for row in (_read_exactly(each.value) for each in run.run.outputs("oddities"))}
     first = {
@@ -194,13 +201,14 @@ def test_odd_types_of_mariadb_are_those_of_the_database(spark: SparkSession, tmp
             assert row["op"] == op
 
 
-def test_zero_dates_are_null_or_the_epoch(spark: SparkSession, tmp_path: Path) -> None:
+@SERVERS
+def test_zero_dates_are_null_or_the_epoch(server: str, spark: SparkSession, tmp_path: Path) -> None:
     units = {"at": "Milliseconds", "sure_at": "Milliseconds"}
     schema = "id INT, day DATE, sure_day DATE, at TIMESTAMP, sure_at TIMESTAMP"
     run = Run(
         tmp_path, sources=[source("zeros", schema, timestampUnits=units)], sinks=[copy("zeros", key=["id"])]
     )
-    run.feed(zeros=load("zeros", "ware", "ware"))
+    run.feed(zeros=load("zeros", server, "ware"))
     epoch, day = "1970-01-01T00:00:00.000000Z", "1970-01-01"
     found = {
         row["id"]: [row.get(name) for name in ("day", "sure_day", "at", "sure_at")]
@@ -210,9 +218,12 @@ def test_zero_dates_are_null_or_the_epoch(spark: SparkSession, tmp_path: Path) -
     assert found[2] == found[12] == [None, day, None, "2026-01-01T00:00:00.000000Z"]
 
 
-def test_a_table_of_mariadb_ends_as_that_of_the_database(spark: SparkSession, tmp_path: Path) -> None:
+@SERVERS
+def test_a_table_of_the_binary_log_ends_as_that_of_the_database(
+    server: str, spark: SparkSession, tmp_path: Path
+) -> None:
     """The connector was killed and wrote changes again, and the binary log began a new file."""
-    records = load("stock", "ware", "ware")
+    records = load("stock", server, "ware")
     stock, names = (source(name, "id INT, name STRING, amount INT") for name in ("stock", "names"))
     join = {
         "left": {"from": "stock", "order": "version", "deleted": "deleted"},

@@ -127,3 +127,11 @@ async def test_errors_of_a_validation_are_names_only() -> None:
     async with serve(send_body(body % SECRET)) as (client, access, _):
         found = await client.validate(access, "shop", {"connector.class": "a.B"})
     assert found.refused == ("database.hostname",)
+
+
+async def test_a_property_that_a_connector_does_not_validate_is_no_error() -> None:
+    """Debezium's connector for MySQL declares one, and has no value for it."""
+    body = b'{"configs": [{"definition": {}, "value": null}, {"value": {"name": "topic.prefix", "errors": ["no"]}}]}'
+    async with serve(send_body(body)) as (client, access, _):
+        found = await client.validate(access, "shop", {"connector.class": "a.B"})
+    assert found.refused == ("topic.prefix",)

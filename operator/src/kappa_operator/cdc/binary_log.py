@@ -1,6 +1,7 @@
 """Reads the binary log of MySQL or MariaDB: its files, its end, and its transactions at marks.
 
 MariaDB returns the transactions at a position, and NULL where no event begins there. It reads the file up to there: 240 MB took 0.1 s.
+MySQL has no such query, but shows the event that begins at a position, and none or a later one where none begins.
 """
 
 from typing import Any
@@ -13,6 +14,8 @@ from kappa_operator.cdc.binlog import clean_gtids, is_file
 from kappa_operator.cdc.facts import BinaryLog
 
 _MOST_FILES = 100_000
+_NO_EVENT = 1220
+"""The error of MySQL where no event begins at a position."""
 
 
 def read_log(cursor: Cursor, is_mariadb: bool, marks: tuple[tuple[str, int], ...]) -> BinaryLog | None:
@@ -37,8 +40,8 @@ def _read(cursor: Cursor, is_mariadb: bool, marks: tuple[tuple[str, int], ...]) 
     names = list(sizes)
     file, position, gtids = ends or (names[-1], sizes[names[-1]], "")
     if not is_mariadb:
+        found = {each: _find_event(cursor, *each, sizes.get(each[0], -1)) for each in marks}
         server = str(UUID(str(_select(cursor, "SELECT @@GLOBAL.server_uuid")[0])))
-        found = {each: "" if each[1] <= sizes.get(each[0], -1) else None for each in marks}
     return BinaryLog(
         names[0], file, position, gtids, sum(sizes.values()), server, tuple(found[each] for each in marks)
     )
@@ -47,6 +50,19 @@ def _read(cursor: Cursor, is_mariadb: bool, marks: tuple[tuple[str, int], ...]) 
 def _find(cursor: Cursor, file: str, position: int) -> str | None:
     (gtids,) = _select(cursor, "SELECT BINLOG_GTID_POS(%s, %s)", file, position)
     return None if gtids is None else clean_gtids(gtids)
+
+
+def _find_event(cursor: Cursor, file: str, position: int, size: int) -> str | None:
+    """Return no transactions where an event of MySQL begins at a position, or the file ends there; None elsewhere."""
+    if position >= size:
+        return "" if position == size else None
+    try:
+        row = _select(cursor, "SHOW BINLOG EVENTS IN %s FROM %s LIMIT 1", file, position)
+    except pymysql.MySQLError as error:
+        if error.args[:1] == (_NO_EVENT,):
+            return None
+        raise
+    return "" if row and int(row[1]) == position else None
 
 
 def _read_end(cursor: Cursor) -> tuple[str, int, str] | None:

@@ -38,13 +38,14 @@ _UNPARSED = """
     WHERE c.data_type IN ('inet4', 'inet6') AND ({patterns}) ORDER BY 1, 2, 3 LIMIT {most}
 """
 _ONE = "(t.table_schema LIKE %s ESCAPE '|' AND t.table_name LIKE %s ESCAPE '|')"
+_TLS_FAILED = 2026
 _CAUSES = {
     1045: "the server refused the user or the password: set MYSQL_PWD or use --password-file",
     1044: "the user may not use this database",
     1049: "the server has no such database, or the user may not use it",
     1040: "the server has no free connection",
     1130: "the server refuses connections from this address",
-    2026: "the server has no TLS, or its certificate cannot be verified: compare host name and CA file",
+    _TLS_FAILED: "the server has no TLS, or its certificate cannot be verified: compare host name and CA file",
 }  # fmt: skip
 
 
@@ -91,7 +92,9 @@ def connect(address: Address, seconds: int | None = STATEMENT_SECONDS) -> "pymys
             program_name="kappa",
         )
     except (pymysql.MySQLError, OSError) as error:
-        cause = _CAUSES.get(get_code(error), "the server does not answer, or refused")
+        original = getattr(error, "original_exception", error)
+        code = _TLS_FAILED if isinstance(original, ssl.SSLError) else get_code(error)
+        cause = _CAUSES.get(code, "the server does not answer, or refused")
         raise DatabaseUnreachable(f"{name_server(address)}: {cause}") from None
 
 

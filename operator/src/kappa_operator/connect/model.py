@@ -87,7 +87,8 @@ class _Value(_Answer):
 
 
 class _Validated(_Answer):
-    value: _Value
+    value: _Value | None = None
+    """None where a connector declares a property and does not validate it, as that of Debezium for MySQL does."""
 
 
 class Validation(_Answer):
@@ -98,4 +99,4 @@ class Validation(_Answer):
     @property
     def refused(self) -> tuple[str, ...]:
         """Return the names of the properties that have errors. The texts are left out: they may be those of the database."""
-        return tuple(each.value.name for each in self.configs if each.value.errors)
+        return tuple(each.name for each in (entry.value for entry in self.configs) if each and each.errors)
