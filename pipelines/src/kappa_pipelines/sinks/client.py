@@ -1,9 +1,11 @@
 """A client of Kafka's transactions, for tasks that write and for a driver that fences off older ones."""
 
 import contextlib
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -17,6 +19,7 @@ from kappa_pipelines.sinks.publisher import MAX_WRITERS, TRANSACTION_SECONDS, Co
 TIMEOUT_SECONDS = 60.0
 _COMMIT_SECONDS = 180.0  # longer than a record may take to be delivered
 _ABORT_SECONDS = 5.0
+_MARGIN_SECONDS = 5.0  # for a call that observes its own timeout
 _PAUSE_SECONDS = 0.1
 _MOVING = (
     "NOT_COORDINATOR",
@@ -49,6 +52,31 @@ def retry_moving(call: Callable[[], T]) -> T:
             if error.args[0].name() not in _MOVING or time.monotonic() > deadline:
                 raise
         time.sleep(_PAUSE_SECONDS)
+
+
+def call_within(call: Callable[[], object], seconds: float) -> None:
+    """Call a function of librdkafka; raise KafkaException where it has not returned in time, or what it raised.
+
+    `send_offsets_to_transaction` does not observe its timeout: after a restart of the coordinator it may never return
+    (librdkafka issues 5456 and 5511, seen with 2.16). Then it stays behind in its thread, and the client is of no use.
+    """
+    outcome: list[BaseException | None] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:
+            outcome.append(error)
+        else:
+            outcome.append(None)
+
+    thread = threading.Thread(target=run, name="kafka-call", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not outcome:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no answer within {seconds:.0f} s"))
+    if outcome[0] is not None:
+        raise outcome[0]
 
 
 class PublishError(Exception):
@@ -125,14 +153,15 @@ class Client:
         """Have Kafka fence off other clients with this transactional.id and abort their transaction."""
         self.producer.init_transactions(TIMEOUT_SECONDS)
 
-    def commit(self, markers: Mapping[MarkerKey, CommitMarker]) -> None:
-        """Commit the transaction with markers. Their offsets are for people only."""
+    def commit(self, markers: Mapping[MarkerKey, CommitMarker], timeout: float = TIMEOUT_SECONDS) -> None:
+        """Commit the transaction with markers. Their offsets are for people only. `timeout` bounds the sending of the markers."""
         offsets = [
             TopicPartition(topic, number, marker.last + 1, marker.to_text())
             for (topic, number), marker in markers.items()
         ]
         self.producer.flush(_COMMIT_SECONDS)  # so that markers are pending for a short time only
-        self.producer.send_offsets_to_transaction(offsets, self.markers.group, TIMEOUT_SECONDS)
+        send = partial(self.producer.send_offsets_to_transaction, offsets, self.markers.group, timeout)
+        call_within(send, timeout + _MARGIN_SECONDS)
         self.producer.commit_transaction(_COMMIT_SECONDS)
 
     def close(self) -> None:
