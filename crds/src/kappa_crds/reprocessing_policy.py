@@ -32,6 +32,9 @@ class Gates(Model):
     cut: CutGate = CutGate.MANUAL
     """The cutover, after the comparison. Automatic needs a comparison without too many unexpected differences.
     Never is for runs that only show what would change: the new version continues until it is aborted."""
+    rollback: Gate = Gate.AUTOMATIC
+    """The rollback of a new version that is unhealthy while the old one soaks: its drivers crash, or its lag is above
+    that of the old version and grows for longer than `healthTimeout` of the Pipeline's upgrade."""
     finish: Gate = Gate.AUTOMATIC
     """The end of the soak time, after which the old version is gone."""
 

@@ -27,6 +27,7 @@ from kappa_operator.pipeline.progress_cache import ProgressCache
 from kappa_operator.pipeline.revision import BuiltRevision
 from kappa_operator.pipeline.rollout import RolloutLimiter
 from kappa_operator.reprocessing.samples import ReplaySamples
+from kappa_operator.reprocessing.soak import SoakMemory
 from kappa_operator.settings import Settings
 
 
@@ -62,6 +63,7 @@ class OperatorContext:
     rollouts: RolloutLimiter = field(default_factory=RolloutLimiter)
     replays: ReplaySamples[ReplaySample] = field(default_factory=ReplaySamples)
     races: ReplaySamples[RaceSample] = field(default_factory=ReplaySamples)
+    soaks: SoakMemory = field(default_factory=SoakMemory)
     revisions: dict[Key, BuiltRevision] = field(default_factory=dict)
     """The revision of each pipeline that was built last."""
     watch_pods: WatchPods = _watch_all

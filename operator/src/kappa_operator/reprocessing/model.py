@@ -19,6 +19,7 @@ from kappa_operator.log.proof import LogProof
 from kappa_operator.pipeline.driver import DriverPod
 from kappa_operator.pipeline.objects import PipelineResource, build_token_ref
 from kappa_operator.reprocessing.objects import ReprocessingResource, is_controlled_by
+from kappa_operator.reprocessing.soak import FallingBehind
 
 NO_HOLDS = Holds()
 
@@ -68,7 +69,7 @@ class ReprocessingObserved:
     `pipeline` is None where it is gone or cannot be read. `active` and `side` are the drivers of its runs, the side run only where it is of
     this reprocessing. `readers` are the Pipelines that read the outputs, until the runs are exchanged, and `groups` the consumer groups, in `cluster`; `group_problem` is why they cannot be read. `proof` is that of the log, while one is needed, `holds` are what holds its retention, or gives it back, `eta` the estimate of the replay.
     `quota` is that of its consumers, where one is wanted or recorded. `overtakes` are the partitions whose records
-    are removed before they are read, the most urgent first.
+    are removed before they are read, the most urgent first. `falling_behind` is the new version while the old one soaks.
     """
 
     resource: ReprocessingResource
@@ -84,6 +85,7 @@ class ReprocessingObserved:
     eta: Eta | None = None
     quota: ReplayQuota | None = None
     overtakes: tuple[Overtake, ...] = ()
+    falling_behind: FallingBehind | None = None
     failures: tuple[Failure, ...] = ()
 
     @property

@@ -33,6 +33,11 @@ from kappa_operator.reprocessing.readers import find_readers, list_readers
 
 def forget_reprocessing(context: OperatorContext, key: Key) -> None:
     """Forget the samples of a reprocessing that is gone."""
+    _forget_replay(context, key)
+    context.soaks.forget(key)
+
+
+def _forget_replay(context: OperatorContext, key: Key) -> None:
     context.replays.forget(key)
     context.races.forget(key)
 
@@ -68,11 +73,19 @@ async def observe_reprocessing(
     if pipeline is None or not observed.is_controlled:
         return observed
     if observed.phase in (*ENDS, *WANTS_SOAKING):
-        forget_reprocessing(context, key)
+        _forget_replay(context, key)
         released = plan_release(context, pipeline, name_holder(key.name))
         observed = replace(observed, holds=Holds(released))
     if observed.phase in (*WANTS_SHADOW, *WANTS_SOAKING):
         observed = await _observe_drivers(context, pipeline, observed)
+    if (
+        observed.phase is ReprocessingPhase.SOAKING
+        and observed.active is not None
+        and observed.side is not None
+    ):
+        new, old = observed.active.progress, observed.side.progress
+        behind = context.soaks.add(key, new, old, context.now())
+        observed = replace(observed, falling_behind=behind)
     if find_wanted_quota(resource) is not None or resource.status.replay_quota is not None:
         observed = replace(observed, quota=await _observe_quota(context, resource, pipeline))
     if observed.phase is ReprocessingPhase.CATCHING_UP:

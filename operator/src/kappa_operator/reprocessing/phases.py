@@ -1,10 +1,10 @@
 """The phases from the proof of the log to the end of the soak time: each is one step, which stays, or records the next phase."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from kappa_crds.pipeline_status import UpgradePhase
-from kappa_crds.quantities import format_duration, parse_duration
+from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.reprocessing import Cut, LogGap, ReprocessingPhase, RequestAction
 from kappa_crds.reprocessing_policy import CutGate, Gate
@@ -217,17 +217,22 @@ def soak(observed: ReprocessingObserved, now: datetime) -> Plan | None:
     if (passed := carry_out(observed, RequestAction.ROLLBACK)) is not None:
         return start_rollback(observed, "it was requested", now, request=passed)
     failure = find_failure(observed)
-    if failure:
+    if failure and observed.resource.spec.gates.rollback is Gate.AUTOMATIC:
         return start_rollback(observed, failure, now)
     if (passed := carry_out(observed, RequestAction.FINISH)) is not None:
         return finish(observed, "a person ended the soak time", now, request=passed)
     held = _release(observed)
-    since = observed.status.since or now
-    left = parse_duration(observed.resource.spec.soak) - (now - since).total_seconds()
+    if failure:
+        message = f"{failure}; the old one still soaks; {explain_gate(observed, RequestAction.ROLLBACK)}"
+        verdict = stalled(Phase.SOAKING, Reason.WAITING_FOR_PERSON, message)
+        plan = report(observed, verdict, now, intervals.SAMPLE)
+        return Plan(held, plan.status, plan.requeue_after)
+    ends = (observed.status.since or now) + timedelta(seconds=parse_duration(observed.resource.spec.soak))
+    left = (ends - now).total_seconds()
     if left > 0:
-        message = f"the new version is active; the old one soaks for another {format_duration(left)}"
+        message = f"the new version is active; the old one soaks until {ends:%Y-%m-%dT%H:%M:%SZ}"
         plan = report(
-            observed, ready(Phase.SOAKING, Reason.SOAKING, message), now, min(left, intervals.WAITING)
+            observed, ready(Phase.SOAKING, Reason.SOAKING, message), now, min(left, intervals.SAMPLE)
         )
         return Plan(held, plan.status, plan.requeue_after)
     if observed.resource.spec.gates.finish is Gate.AUTOMATIC:
@@ -248,7 +253,8 @@ def find_failure(observed: ReprocessingObserved) -> str:
     )
     if is_hopeless or restarts.crashes >= _MOST_CRASHES:
         return f"the new version fails: {restarts.last_reason}: {restarts.last_failure}"
-    return ""
+    behind = observed.falling_behind
+    return "" if behind is None else behind.explain(pipeline.spec.upgrade)
 
 
 def start_rollback(observed: ReprocessingObserved, why: str, now: datetime, **fields: Any) -> Plan:
