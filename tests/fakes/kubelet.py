@@ -34,7 +34,7 @@ class FakeKubelet:
     """One node. `crash` makes the drivers that run now end with that exit at the next step, but for those that stand by.
 
     `verdict` is what a dry start shows, and `spoilt` how it fails where it does, as often as `spoils` says. `broken` says of a driver how it ends before
-    it runs, if it does. With `work_fails` all work of savepoints' pods fails. `queries` is what a driver reports of its queries.
+    it runs, if it does. With `work_fails` all work of savepoints' pods fails. `queries` is what a driver reports of its queries, and `replaying` whether one that starts now replays.
     `most_of_one` is how many drivers of one revision were alive at most: there are two where one runs beside the active one.
     """
 
@@ -51,6 +51,7 @@ class FakeKubelet:
         self.most_alive = 0
         self.most_of_one = 0
         self.queries: Callable[[Body], tuple[QueryProgress, ...]] = lambda pod: ()
+        self.replaying = False
         self.made: list[str] = []
 
     def watch(self) -> None:
@@ -189,6 +190,7 @@ class FakeKubelet:
             verdict=self.verdict if state is DriverState.STANDING_BY else None,
             role=_find_role(pod),
             queries=self.queries(pod),
+            replaying=self.replaying,
         )  # fmt: skip
 
     def _end(self, ref: ObjectRef, address: str, exit: DriverExit) -> bool:

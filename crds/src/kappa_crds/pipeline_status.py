@@ -132,6 +132,8 @@ class Run(Status):
     """What its checkpoint was created with; that of the active run is in the status itself."""
     restarts: Restarts | None = None
     """Failures and restarts of a shadow or soaking run."""
+    backfill: tuple[str, ...] = ()
+    """Sinks that were added, and that read the log from its start in slices of time until they are near its end."""
     drops_outputs: bool = False
     """Whether the topics of its version are deleted with the run."""
 
@@ -216,6 +218,8 @@ class UpgradeStatus(Status):
     given_up: str | None = None
     """The same hash, where the Reprocessing was rolled back or aborted, or has failed: nothing but another spec
     starts it again."""
+    backfill: tuple[str, ...] = ()
+    """Sinks that the change adds, and that read the log from its start."""
     savepoint: str | None = None
     """Name of the Savepoint that is taken before the change."""
     new_checkpoint: NewCheckpoint | None = None

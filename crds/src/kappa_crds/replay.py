@@ -15,7 +15,13 @@ class ReplayProfile(Model):
     """The pace of a replay.
 
     `max_records` bounds a batch, over all sources. `client_id` is that of the consumers, where Kafka bounds their bytes per second by it.
+    `sinks` are those whose queries replay, where that are not all: the others have the pace of the spec (ADR 78).
     """
 
     max_records: Annotated[int, Field(ge=1)] = REPLAY_RECORDS
     client_id: str | None = None
+    sinks: tuple[str, ...] = ()
+
+    def covers(self, sink: str) -> bool:
+        """Return whether the query of a sink replays."""
+        return not self.sinks or sink in self.sinks

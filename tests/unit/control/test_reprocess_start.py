@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from fakes.context import build_resource
 from kappa_crds import API_VERSION
 from kappa_operator.cli.errors import CommandError
 from kappa_operator.cli.reprocess_forecast import Forecast, describe_forecast
@@ -46,6 +47,14 @@ async def test_a_changed_manifest_replaces_the_spec_and_is_reprocessed_once() ->
     assert "stopTimeout" not in spec
     assert "reprocessNonce" not in spec
     assert describe(life)["phases"] == ["Done"]
+
+
+async def test_a_manifest_that_only_adds_a_sink_is_reprocessed_as_a_whole_when_a_person_starts_it() -> None:
+    life = await live(write(LAST_STATE))
+    life.operator.cluster.put(build_resource("Topic", "more"))
+    more = {"name": "more", "from": "events", "kafka": {"topic": "more"}}
+    await start(life, {**LAST_STATE, "sinks": [*LAST_STATE["sinks"], more]})
+    assert (describe(life)["phases"], describe(life)["outputs"]) == (["Done"], ["more.r1", "out.r1"])
 
 
 async def test_a_run_that_never_cuts_over_is_compared_and_refuses_a_cut_until_it_is_aborted() -> None:

@@ -1,5 +1,6 @@
 """How a driver replays: queries in memory that Spark would run, and a log whose partitions have other times."""
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -143,4 +144,19 @@ def test_a_hold_ends_the_replay_with_the_pace_of_the_spec_and_keeps_the_bound() 
 
 def test_without_a_profile_nothing_is_replayed() -> None:
     replay = build(FakeLog())
+    assert not replay.is_active
+
+
+def test_only_the_queries_of_sinks_that_were_added_read_slices() -> None:
+    """The others start without records and get the pace of the spec at once; they have no bound."""
+    added, other = FakeQuery(), FakeQuery(busy=1)
+    replay = build(FakeLog(), "added", "other")
+    replay = dataclasses.replace(replay, profile=ReplayProfile(max_records=300, sinks=("added",)))
+    for _ in range(30):
+        replay.step({"added": added, "other": other})
+        if added.bound is not None:
+            added.work()
+    assert (other.bound, other.paces) == (None, [(LIVE.records, LIVE.interval)])
+    assert added.paces == [(300, 0), (LIVE.records, LIVE.interval)]
+    assert added.committed == {AT[0]: 1000, AT[1]: 100}
     assert not replay.is_active

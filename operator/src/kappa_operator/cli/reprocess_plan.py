@@ -13,6 +13,7 @@ from kappa_crds.upgrade import SHADOW_MODES, UpgradeMode
 from kappa_operator.cli.errors import CommandError
 from kappa_operator.engine.cluster import ApiCluster
 from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.pipeline.backfill import list_added_sinks
 from kappa_operator.pipeline.objects import PipelineResource
 from kappa_operator.pipeline.shadow.model import BESIDE
 
@@ -78,11 +79,18 @@ def build_spec(present: Body, changed: Body | None, nonce: str, *, what_if: bool
     if what_if:
         upgrade.setdefault("reprocessing", {}).setdefault("gates", {})["cut"] = "Never"
     is_altered = _describe_computed(present) != _describe_computed(spec)
+    # A manifest that only adds a sink starts no Reprocessing without a nonce.
+    is_altered = is_altered and not _adds_only(present, spec)
     if not is_altered or upgrade["mode"] != UpgradeMode.SHADOW:
         spec["reprocessNonce"] = nonce
     elif "reprocessNonce" in present:
         spec.setdefault("reprocessNonce", present["reprocessNonce"])
     return spec
+
+
+def _adds_only(present: Body, wanted: Body) -> bool:
+    before, after = PipelineSpec.model_validate(present), PipelineSpec.model_validate(wanted)
+    return bool(list_added_sinks(before, after.replace(reprocess_nonce=before.reprocess_nonce)))
 
 
 def _describe_computed(spec: Body) -> list[Any]:

@@ -253,6 +253,11 @@ def start_driver(observed: PipelineObserved, now: datetime) -> Plan | None:
     return None if observed.wanted is None else lifecycle.create_active(observed, observed.wanted, now)
 
 
+def hold_log(observed: PipelineObserved, _now: datetime) -> Plan | None:
+    """Hold the retention of topics while a sink that was added reads their history, and give it back."""
+    return Plan(observed.holds, requeue=True) if observed.holds else None
+
+
 def act_beside(observed: PipelineObserved, now: datetime) -> Plan | None:
     """Follow the Reprocessing of a change and keep its run. What is only done, and not recorded, comes first in the plan of the active run."""
     for step in (follow_reprocessing, keep_side_run):
@@ -297,6 +302,7 @@ PIPELINE_STEPS: tuple[Step[PipelineObserved], ...] = (
     remove_stale_drivers,
     lifecycle.record_end,
     keep_user,
+    hold_log,
     act_beside,
     *ACTIVE_STEPS,
 )

@@ -30,6 +30,7 @@ from kappa_operator.engine.actions import (
     StopDriver,
 )
 from kappa_operator.engine.plan import Plan, Verdict, stalled, working
+from kappa_operator.pipeline.backfill import build_backfill_profile, list_backfilled
 from kappa_operator.pipeline.driver import DriverPod, count_failure, forgive, has_failed
 from kappa_operator.pipeline.model import SOON, PipelineObserved, build_status, record, wait
 from kappa_operator.pipeline.network import build_policies
@@ -118,6 +119,8 @@ def create_driver(
     executors = tuple(each.executor_pod for each in revisions)
     network, advertised = observed.images.network, observed.dependencies.advertised
     images = observed.images
+    if role is DriverRole.ACTIVE:
+        replay = build_backfill_profile(observed.status, resource.spec, revision)
     driver = build_driver(
         resource, revision, mounts, generation, policy,
         standby=standby, role=role, replay=replay, allow_python=images.allow_python, options=images.pods,
@@ -157,6 +160,7 @@ def activate_run(
         running_since=None,
         stopping_since=None,
         outputs=revision.outputs,
+        backfill=list_backfilled(observed.status, revision),
     )
     return {
         "runs": put_run(observed.status.runs, run),

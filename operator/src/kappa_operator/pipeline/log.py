@@ -1,10 +1,14 @@
 """The proof that the log of a pipeline is whole, as it is now."""
 
+from functools import partial
+
+from kappa_crds.progress import Progress
 from kappa_operator.engine.actions import ApplyObject
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key
+from kappa_operator.engine.recent import LONGEST
 from kappa_operator.engine.references import is_meant
-from kappa_operator.errors import KafkaFailure, ReferenceProblem, SecretProblem
+from kappa_operator.errors import KafkaFailure, KappaError, ReferenceProblem, SecretProblem
 from kappa_operator.kafkacluster.connection import connect, resolve_cluster
 from kappa_operator.kafkacluster.decide import KafkaClusterResource
 from kappa_operator.lag.groups import name_group
@@ -13,6 +17,7 @@ from kappa_operator.log.hold import Holdable, Holds, decide_holds, release_holds
 from kappa_operator.log.proof import LogProof
 from kappa_operator.log.prove import prove
 from kappa_operator.log.uses import build_questions
+from kappa_operator.pipeline.backfill import has_backfill, reads_history
 from kappa_operator.pipeline.dependencies import resolve_topics
 from kappa_operator.pipeline.objects import PipelineResource
 from kappa_operator.topic.checks import TopicResource
@@ -48,6 +53,22 @@ async def plan_holds(context: OperatorContext, resource: PipelineResource, holde
     cluster = resolve_cluster(context.cache, resource.metadata.namespace, resource.spec.cluster_ref)
     facts = await observe_pipeline_log(context, resource, Edge.EARLIEST)
     return decide_holds(facts, find_holdable(context, cluster, holder), holder, context.now())
+
+
+async def plan_backfill_holds(
+    context: OperatorContext, resource: PipelineResource, progress: Progress | None
+) -> tuple[ApplyObject, ...]:
+    """Return what holds the topics while the query of an added sink reads their logs, or what gives them back; none where nothing can be read now."""
+    holder = f"backfill.{resource.metadata.name}"
+    if not has_backfill(resource.status):
+        return ()
+    if not reads_history(resource.status, progress):
+        return plan_release(context, resource, holder)
+    plan = partial(plan_holds, context, resource, holder)
+    try:
+        return (await context.reads.read(("backfill", Key.of(resource)), LONGEST, plan)).actions
+    except KappaError:
+        return ()  # the next reconcile tries it again, and the driver reports what it cannot read
 
 
 def plan_release(

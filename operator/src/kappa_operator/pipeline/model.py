@@ -1,6 +1,6 @@
 """What is observed of a pipeline, which revision it should run, and how a verdict on it becomes its status."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -22,7 +22,7 @@ from kappa_crds.progress import Progress
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import UpgradeMode
-from kappa_operator.engine.actions import RecordStatus
+from kappa_operator.engine.actions import ApplyObject, RecordStatus
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.plan import Failure, Plan, Verdict, build_conditions
 from kappa_operator.pipeline.driver import DriverPod
@@ -84,7 +84,8 @@ class PipelineObserved:
     `drivers` is the number of drivers that are polled. `certificate` is that of the control port while a driver reports.
     `user` is that of the pipeline in Kafka, where it has one of its own, and `unused_users` are others that the status has.
     `refused_drop`: a permission or a user that is not needed could not be removed. `known` is the revision that was built last. `side` is
-    what there is of a run beside the active one. `inputs` are the versions of topics that sources have to read.
+    what there is of a run beside the active one. `inputs` are the versions of topics that sources have to read. `holds` hold the retention of
+    topics for sinks that were added, or give it back.
     """
 
     resource: PipelineResource
@@ -111,6 +112,7 @@ class PipelineObserved:
     known: BuiltRevision | None = None
     side: SideObserved = NO_SIDE
     inputs: Inputs = NO_INPUTS
+    holds: tuple[ApplyObject, ...] = ()
 
     @property
     def status(self) -> PipelineStatus:
@@ -201,6 +203,8 @@ class PipelineObserved:
             and is_soaking(self)
         ):
             return move_revision(self.side.running, self.resource.metadata, read_place(self.status))
+        if change is not None and change.backfill and is_at_work(change, requested):
+            return build_backfill(self)
         new = change.new_checkpoint if change is not None and is_at_work(change, requested) else None
         if new is None or new.checkpoint == self.status.checkpoint:
             return requested
@@ -219,6 +223,15 @@ def build_from_empty(observed: PipelineObserved, new: NewCheckpoint) -> Revision
     if isinstance(observed.dependencies, Verdict):
         raise AssertionError("a change starts only when its dependencies were found")
     place = Place(new.checkpoint, from_beginning=new.from_beginning, inputs=observed.status.inputs)
+    return build_revision(observed.resource, observed.dependencies, observed.images, place)
+
+
+def build_backfill(observed: PipelineObserved) -> Revision:
+    """Return the revision of the spec in the present checkpoint, where queries without a batch read all sources from the start."""
+    if isinstance(observed.dependencies, Verdict):
+        raise AssertionError("a change starts only when its dependencies were found")
+    names = tuple(source.name for source in observed.resource.spec.sources)
+    place = replace(read_place(observed.status), from_beginning=names)
     return build_revision(observed.resource, observed.dependencies, observed.images, place)
 
 

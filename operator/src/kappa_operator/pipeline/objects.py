@@ -362,7 +362,11 @@ def build_driver(
 
 
 def _build_replay_environment(replay: ReplayProfile | None) -> list[Manifest]:
-    return [] if replay is None else [{"name": REPLAY_VARIABLE, "value": replay.model_dump_json()}]
+    if replay is None:
+        return []
+    # A runtime of an earlier release refuses fields that it does not know.
+    value = replay.model_dump_json(exclude=None if replay.sinks else {"sinks"})
+    return [{"name": REPLAY_VARIABLE, "value": value}]
 
 
 def _build_environment(

@@ -29,6 +29,7 @@ from kappa_operator.errors import DriverUnreachable, SecretProblem
 from kappa_operator.pipeline.control import forget_control, read_control
 from kappa_operator.pipeline.dependencies import observe_dependencies
 from kappa_operator.pipeline.driver import DriverPod
+from kappa_operator.pipeline.log import plan_backfill_holds
 from kappa_operator.pipeline.model import Inputs, KeptRevision, PipelineObserved
 from kappa_operator.pipeline.objects import (
     DRIVER_ROLE,
@@ -123,6 +124,7 @@ async def observe_pipeline(
         refused_drop=any(isinstance(failure.action, DROPS) for failure in failures),
         drivers=len(context.progress),
         known=context.revisions.get(key),
+        holds=() if others or beside else await plan_backfill_holds(context, resource, progress),
         side=await observe_side(context, resource, found, pods, beside),
         inputs=Inputs(resource.status.inputs)
         if isinstance(found, Verdict)

@@ -112,7 +112,8 @@ def describe_progress(progress: Progress, spec: PipelineSpec, now: datetime) -> 
     malformed = sum(query.total_malformed_rows for query in progress.queries)
     unreadable = f" · {format_count(malformed)} unreadable records" if malformed else ""
     rate = format_count(measure_current_rate(progress, spec, now))
-    return f"batch {batch} · {rate} records/s · lag {format_count(progress.lag)} records{unreadable}"
+    replays = " · added sinks read the log from its start" if progress.replaying else ""
+    return f"batch {batch} · {rate} records/s · lag {format_count(progress.lag)} records{unreadable}{replays}"
 
 
 def build_recovery(

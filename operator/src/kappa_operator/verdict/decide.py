@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from kappa_crds.pipeline_status import PipelineState
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
-from kappa_crds.upgrade import Handover, UpgradeMode, VerdictKind
+from kappa_crds.upgrade import SHADOW_MODES, Handover, UpgradeMode, VerdictKind
 from kappa_operator.engine.plan import Verdict
+from kappa_operator.pipeline.backfill import find_backfill
 from kappa_operator.pipeline.model import PipelineObserved, choose_mode, is_taken_back
 from kappa_operator.pipeline.upgrade.change import REPROCESSING_MODES
 from kappa_operator.verdict.difference import compare_revisions, explain_mode
@@ -85,6 +86,9 @@ def _explain_change(observed: PipelineObserved, old: Revision | None) -> Iterato
         return
     found = forecast(old.spec, wanted.spec, observed.status.shuffle_partitions)
     mode = choose_mode(observed, wanted)
+    added = find_backfill(old, wanted) if mode in SHADOW_MODES else ()
+    if added:
+        yield f"sink {', '.join(added)}: its query reads the log from the start, beside the others; nothing else is computed again"
     yield from explain_forecast(found)
     yield from _explain_mode(mode, found)
     yield _explain_handover(observed, mode, found)

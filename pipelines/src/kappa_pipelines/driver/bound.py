@@ -60,8 +60,8 @@ class QueryBound:
         """Have the query read no further than its planned batch; return where that ends."""
         with self._locked():
             latest = self._execution.offsetLog().getLatest()
-            if latest.isEmpty():
-                raise QueryBusyError  # its first batch is not planned yet
+            if latest.isEmpty() or self._execution.uniqueSources().isEmpty():
+                raise QueryBusyError  # its first batch is not planned yet, or its sources are not created
             ends = (
                 latest.get()._2().toStreamProgress(self._execution.sources(), self._execution.sourceIdMap())
             )
@@ -84,6 +84,8 @@ class QueryBound:
         limit = self._jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit.maxRows(records)
         with self._locked():
             limits, executor = self._execution.uniqueSources(), self._execution.triggerExecutor()
+            if limits.isEmpty():
+                raise QueryBusyError  # Spark has not created its sources yet
             for stream in self._find_kafka().values():
                 limits = limits.updated(stream, limit)
             getattr(self._execution, "uniqueSources_$eq")(limits)

@@ -154,7 +154,9 @@ class Driver:
         plan: CompiledPlan | None = None
         if self._environment.standby:
             self.record.set_state(DriverState.DRY_RUN)
-            verdict, plan = try_revision(spark, self._revision, generation, topics, idle_folder)
+            verdict, plan = try_revision(
+                spark, self._revision, generation, topics, idle_folder, replay=self._replay
+            )
             self.record.update(verdict=verdict)
             if not self._stand_by():
                 return DriverExit(

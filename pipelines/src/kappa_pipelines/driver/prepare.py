@@ -99,7 +99,13 @@ def compile_plan(
 
 
 def try_revision(
-    spark: SparkSession, revision: Revision, generation: int, topics: Mapping[str, int], idle_folder: Path
+    spark: SparkSession,
+    revision: Revision,
+    generation: int,
+    topics: Mapping[str, int],
+    idle_folder: Path,
+    *,
+    replay: ReplayProfile | None = None,
 ) -> tuple[UpgradeVerdict, CompiledPlan | None]:
     """Try a revision on a copy of the checkpoint, and compile it; return no plan if its state does not fit."""
     targets = fetch_targets(revision)
@@ -109,7 +115,9 @@ def try_revision(
         return verdict, None
     targets = replace(targets, publishers=build_publishers(revision, generation, topics))
     root, subjects = _build_fence(revision, generation).root, dry_run.subjects
-    plan = compile_plan(spark, revision, root, subjects=subjects, targets=targets, idle_folder=idle_folder)
+    plan = compile_plan(
+        spark, revision, root, subjects=subjects, targets=targets, idle_folder=idle_folder, replay=replay
+    )
     open_producer(spark, targets)
     return verdict, plan
 

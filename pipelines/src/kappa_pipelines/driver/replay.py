@@ -125,6 +125,11 @@ class Replay:
             del self._readings[sink]
 
     def _follow(self, sink: str, query: PacedQuery) -> None:
+        if not self.profile.covers(sink):
+            # The limit of no records is in the source, which all queries share.
+            query.pace(self.live.records, self.live.interval)
+            del self._readings[sink]
+            return
         reading = self._readings[sink]
         if reading is None:
             reading = _Reading(_parse(query.bind()))

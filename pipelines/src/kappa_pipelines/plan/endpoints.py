@@ -109,5 +109,6 @@ class KafkaEndpoints:
         )
 
     def write(self, sink: Sink, records: DataFrame) -> DataStreamWriter:  # noqa: D102 - see Endpoints
-        trigger = Trigger() if self._replay is not None else self._revision.spec.trigger
+        is_replayed = self._replay is not None and self._replay.covers(sink.name)
+        trigger = Trigger() if is_replayed else self._revision.spec.trigger
         return build_writer(self.targets, sink, records, trigger)

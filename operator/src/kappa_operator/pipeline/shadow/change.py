@@ -25,6 +25,7 @@ from kappa_crds.revision import Revision
 from kappa_crds.upgrade import SHADOW_MODES, Handover, UpgradeMode
 from kappa_operator.engine.actions import CreateObject
 from kappa_operator.engine.plan import Plan, Verdict, working
+from kappa_operator.pipeline.backfill import find_backfill
 from kappa_operator.pipeline.model import PipelineObserved, choose_mode, is_soaking, record
 from kappa_operator.pipeline.revision import Place, build_revision, list_outputs
 from kappa_operator.pipeline.shadow.model import BESIDE
@@ -39,7 +40,12 @@ _GIVEN_UP = (ReprocessingPhase.FAILED, ReprocessingPhase.ABORTED, ReprocessingPh
 
 
 def alters_computation(before: Revision | None, after: Revision) -> bool:
-    """Return whether a change alters what is computed: sources, views, sinks, Python. `before` is None where it is not known."""
+    """Return whether a change alters what is computed: sources, views, sinks, Python. `before` is None where it is not known.
+
+    A sink that is added is computed from the start of the log by the active driver, beside the others.
+    """
+    if before is not None and find_backfill(before, after):
+        return False
     return before is None or _describe_computation(before) != _describe_computation(after)
 
 
@@ -67,6 +73,7 @@ def start_reprocessing(
         handover=Handover.WARM,
         previous=observed.status.active.revision,
         declared=observed.declared,
+        backfill=(),
         message=why,
         since=now.replace(microsecond=0),
     )

@@ -23,12 +23,19 @@ from kappa_crds.pipeline_status import (
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.savepoint import Restoration
-from kappa_crds.upgrade import Handover, UpgradeMode
+from kappa_crds.upgrade import SHADOW_MODES, Handover, UpgradeMode
 from kappa_operator.engine.actions import EmitEvent
 from kappa_operator.engine.plan import Plan, Verdict, working
+from kappa_operator.pipeline.backfill import find_backfill
 from kappa_operator.pipeline.driver import has_failed
 from kappa_operator.pipeline.lifecycle import next_generation
-from kappa_operator.pipeline.model import PipelineObserved, build_from_empty, choose_mode, record
+from kappa_operator.pipeline.model import (
+    PipelineObserved,
+    build_backfill,
+    build_from_empty,
+    choose_mode,
+    record,
+)
 from kappa_operator.pipeline.revision import Place, build_revision, read_checkpoint_number
 from kappa_operator.savepoint.objects import name_savepoint
 
@@ -47,13 +54,19 @@ class Opened(NamedTuple):
 def open_change(observed: PipelineObserved, revision: Revision, now: datetime) -> Opened:
     """Return a change that starts now: to a revision, from the one that runs or ran last."""
     status, last = observed.status, observed.status.upgrade
+    mode = choose_mode(observed, revision)
+    continues = mode in SHADOW_MODES and status.checkpoint == status.active.checkpoint
+    backfill = find_backfill(observed.side.running, revision) if continues else ()
+    if backfill:
+        revision = build_backfill(observed)
     is_rollback = last is not None and last.phase is UpgradePhase.ROLLING_BACK
     change = UpgradeStatus(
         phase=UpgradePhase.DRY_RUN,
         revision=revision.name,
         intent=revision.intent,
         previous=last.previous if last is not None and is_rollback else status.active.revision,
-        mode=choose_mode(observed, revision),
+        mode=mode,
+        backfill=backfill,
         handover=Handover.WARM,
         given_up=last.given_up if last is not None and observed.is_given_up else None,
         since=now.replace(microsecond=0),

@@ -98,7 +98,7 @@ def _find_place(
             "checkpoint": change.new_checkpoint.instead_of, **left
         }, "; it continues in the previous checkpoint"  # fmt: skip
     if change.savepoint is None:
-        return {}, ""
+        return (beginning, "") if change.backfill else ({}, "")
     kept = None if observed.savepoint is None else observed.savepoint.status
     if observed.savepoint is None or kept is None or kept.taken is None or kept.location is None:
         return (
