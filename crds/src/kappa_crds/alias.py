@@ -48,7 +48,8 @@ def resolve_alias(
 ) -> Alias | None:
     """Return the alias of a topic by its name in the spec; None where the active run does not write it.
 
-    `reprocessings` are those of the pipeline, by name.
+    `reprocessings` are those of the pipeline, by name, as they are for it. The cut of one with members is not withdrawn once it is
+    recorded, and the cuts of all members are recorded in one write. So it counts as made: the aliases of all outputs change at once.
     """
     found = next((each for each in status.outputs if each.name == name), None)
     if found is None:
@@ -64,6 +65,8 @@ def resolve_alias(
     known = sorted((move for move in moves if move is not None), key=lambda move: move.at)
     done = _keep_done(known, found.topic)
     pending = [move for move in known[len(done) :] if statuses[move.reprocessing].phase in _MOVING]
+    if pending and statuses[pending[-1].reprocessing].members:
+        return Alias(name, pending[-1].new, (*done, pending[-1]))
     return Alias(name, found.topic, done, pending[-1] if pending else None)
 
 

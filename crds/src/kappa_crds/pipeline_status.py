@@ -100,6 +100,9 @@ class RunPlace(Status):
     """Sources that it reads from their first record, whatever startingOffsets is."""
     shuffle_partitions: Annotated[int | None, Field(ge=1)] = None
     """Partitions of the state."""
+    inputs: tuple[InputTopic, ...] | None = None
+    """The topics that it reads in another version than the spec names; None where they are those of the status
+    itself."""
 
 
 class Run(Status):
@@ -220,6 +223,10 @@ class UpgradeStatus(Status):
     starts it again."""
     backfill: tuple[str, ...] = ()
     """Sinks that the change adds, and that read the log from its start."""
+    reprocessing: str | None = None
+    """Name of the Reprocessing of another Pipeline that this one is a member of; the spec did not change."""
+    leaves: str | None = None
+    """Why a Reprocessing of several Pipelines has to end for this one, for people: it ends for all, or cuts over all."""
     savepoint: str | None = None
     """Name of the Savepoint that is taken before the change."""
     new_checkpoint: NewCheckpoint | None = None

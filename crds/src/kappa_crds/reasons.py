@@ -247,6 +247,7 @@ class Reason(StrEnum):
 
     NOT_CONTROLLED = "NotControlled", REPROCESSING, "The Pipeline did not create this Reprocessing, so it has no effect. Delete it; to reprocess, change the Pipeline in mode Shadow."
     SIDE_RUN_BLOCKED = "SideRunBlocked", REPROCESSING, "The driver of the new version, or a topic for it, cannot be created or does not start; the message has the cause. The active version continues, and it is retried."
+    CHAIN_BLOCKED = "ChainBlocked", REPROCESSING, "A Pipeline that reads the outputs cannot be reprocessed with this one now; the message names it and the cause. Correct it, or set `spec.upgrade.reprocessing.downstream` of the Pipeline to Move."
     LOG_INCOMPLETE = "LogIncomplete", REPROCESSING, "Records at the start of the log are missing, so the result would differ from one over the whole log; `status.gaps` has the offsets. Set `spec.acknowledgeMissing` to continue without them, or abort."
     RETENTION_OVERTAKES = "RetentionOvertakes", REPROCESSING, "Retention removes records of a source before the new version has read them, at the present rates; the message has the partition and the time. Retain the topic for longer, or give the new version more CPU."
     CATCHING_UP = "CatchingUp", REPROCESSING, "The new version computes the log; the message has the time that it needs. Wait."

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from kappa_crds.comparison import ComparisonSummary
-from kappa_crds.model import Model, ResourceName, Rule, Status
+from kappa_crds.model import LIST_MAP_KEYS, LIST_TYPE, Model, ResourceName, Rule, Status
 from kappa_crds.progress import TopicOffsets
 from kappa_crds.reprocessing_policy import ReprocessingPolicy
 from kappa_crds.resource import Kind, PrinterColumn, ResourceStatus, build_columns
@@ -207,6 +207,33 @@ class ComparisonStatus(Status):
     """The result, or why there is none, for people."""
 
 
+class MemberStatus(Status):
+    """A Pipeline that is reprocessed with the first one, because it reads outputs of it or of another member."""
+
+    pipeline_ref: str
+    """Name of the Pipeline."""
+    uid: str
+    """UID of the Pipeline: one that is created again under its name is no member."""
+    after: tuple[str, ...]
+    """The Pipelines of this reprocessing whose outputs it reads."""
+    joined: bool = False
+    """Whether the Pipeline has recorded that it takes part."""
+    catch_up: CatchUp | None = None
+    """How far its new version is."""
+    caught_up_since: datetime | None = None
+    """Since when it is as near to the end of the log as its active version."""
+    comparison: ComparisonStatus | None = None
+    """The result of its last comparison."""
+    cut: Cut | None = None
+    """The point at which its new version took over."""
+    rollback_cut: Cut | None = None
+    """The point at which its old version took over again."""
+
+
+MEMBER_FIELDS = ("catch_up", "caught_up_since", "comparison", "cut", "rollback_cut")
+"""What a reprocessing has of each pipeline: of the first one in its status, of the others in their MemberStatus."""
+
+
 class ReprocessingStatus(ResourceStatus):
     """What was measured and decided."""
 
@@ -243,6 +270,18 @@ class ReprocessingStatus(ResourceStatus):
     """Why the last attempt of a cutover was given up, for people."""
     rollback_cut: Cut | None = None
     """The point at which the old version took over again."""
+    members: Annotated[
+        tuple[MemberStatus, ...], Field(json_schema_extra={LIST_TYPE: "map", LIST_MAP_KEYS: ["pipelineRef"]})
+    ] = ()
+    """The Pipelines that are reprocessed with it, each after those that it reads from. The cuts of all are recorded
+    in one write of this status."""
+
+    def view_member(self, pipeline: str) -> "ReprocessingStatus | None":
+        """Return this status as it is for a member: with its measurements and its cuts; None for another pipeline."""
+        member = next((each for each in self.members if each.pipeline_ref == pipeline), None)
+        if member is None:
+            return None
+        return self.replace(**{name: getattr(member, name) for name in MEMBER_FIELDS})
 
 
 REPROCESSING = Kind(

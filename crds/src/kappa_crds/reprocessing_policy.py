@@ -62,6 +62,13 @@ class OutputsPolicy(StrEnum):
     DELETE = "Delete"
 
 
+class Downstream(StrEnum):
+    """What happens to the Pipelines that read the outputs of a reprocessed one."""
+
+    MOVE = "Move"
+    REPROCESS = "Reprocess"
+
+
 class Replay(Model):
     """How fast the new version reads the log until it is near its end."""
 
@@ -87,6 +94,11 @@ class ReprocessingPolicy(Model):
     outputs: OutputsPolicy = OutputsPolicy.KEEP
     """What happens to the topics of the version that is not active in the end: Keep, or Delete with all their
     records. Topics that the spec names are never deleted."""
+    downstream: Downstream = Downstream.MOVE
+    """What happens to the Pipelines of the namespace that read the outputs. Move: at the cutover they continue
+    in the new topics, with their state. Reprocess: they are members of the reprocessing, and so are those that
+    read their outputs. A second run of each computes its results again from the new topics, and all are cut
+    over, and rolled back, as one. The members are those at the start."""
     groups: Annotated[tuple[GroupId, ...], Field(max_length=32), UNIQUE] = ()
     """Consumer groups that read the outputs. At the cutover each has to have committed the ends of the old
     topics, and to have no members; then the operator commits where it continues in the new topics."""

@@ -149,6 +149,7 @@ KIND_TABLE = build_table(
             observe_reprocessing,
             REPROCESSING_STEPS,
             limit="reprocessings",
+            status_names=("members",),
             finalizer=REPROCESSING_FINALIZER,
             find_dependents=find_reprocessed,
             find_followers=find_moving,

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import find_kind
 from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.reprocessing_policy import Downstream
 from kappa_crds.upgrade import SHADOW_MODES, UpgradeMode
 from kappa_operator.cli.errors import CommandError
 from kappa_operator.engine.cluster import ApiCluster
@@ -38,7 +39,14 @@ class Start:
 
 
 async def plan_start(
-    api: ApiCluster, namespace: str, pipeline: str, changed: Body | None, nonce: str, *, what_if: bool
+    api: ApiCluster,
+    namespace: str,
+    pipeline: str,
+    changed: Body | None,
+    nonce: str,
+    *,
+    what_if: bool,
+    downstream: bool = False,
 ) -> Start:
     """Return the change that starts a Reprocessing; CommandError where none can start."""
     ref = ObjectRef(API_VERSION, "Pipeline", namespace, pipeline)
@@ -48,7 +56,7 @@ async def plan_start(
     present: PipelineResource = find_kind("Pipeline").parse(body)
     _check(present)
     try:
-        spec = build_spec(body["spec"], changed, nonce, what_if=what_if)
+        spec = build_spec(body["spec"], changed, nonce, what_if=what_if, downstream=downstream)
         wanted: PipelineResource = find_kind("Pipeline").parse({**body, "spec": spec})
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
@@ -70,7 +78,9 @@ def _check(present: PipelineResource) -> None:
         raise CommandError(f"Pipeline {name} has not run yet, so there is nothing to reprocess")
 
 
-def build_spec(present: Body, changed: Body | None, nonce: str, *, what_if: bool) -> Body:
+def build_spec(
+    present: Body, changed: Body | None, nonce: str, *, what_if: bool, downstream: bool = False
+) -> Body:
     """Return the spec that starts a Reprocessing: its mode is one of Shadow, and what is computed differs, or the nonce does."""
     spec = deepcopy(present if changed is None else changed)
     upgrade = spec.setdefault("upgrade", {})
@@ -78,6 +88,8 @@ def build_spec(present: Body, changed: Body | None, nonce: str, *, what_if: bool
         upgrade["mode"] = UpgradeMode.SHADOW.value
     if what_if:
         upgrade.setdefault("reprocessing", {}).setdefault("gates", {})["cut"] = "Never"
+    if downstream:
+        upgrade.setdefault("reprocessing", {})["downstream"] = Downstream.REPROCESS.value
     is_altered = _describe_computed(present) != _describe_computed(spec)
     # A manifest that only adds a sink starts no Reprocessing without a nonce.
     is_altered = is_altered and not _adds_only(present, spec)

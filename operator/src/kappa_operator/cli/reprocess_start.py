@@ -27,6 +27,7 @@ def start(
         typer.Option("-f", "--filename", metavar="FILE", allow_dash=True, show_default=False, help="Manifest with the changed Pipeline. Default: the present version again."),
     ] = None,
     what_if: Annotated[bool, typer.Option("--what-if", help="Compare only: it never cuts over.")] = False,
+    downstream: Annotated[bool, typer.Option("--downstream", help="Reprocess the Pipelines that read its outputs with it, and cut all over as one.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen, and change nothing.")] = False,
     namespace: Namespace = "",
     operator_namespace: OperatorNamespace = "kappa-system",
@@ -43,11 +44,15 @@ def start(
     nonce = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
     async def look(api: ApiCluster) -> Forecast:
-        planned = await plan_start(api, where, pipeline, changed, nonce, what_if=what_if)
+        planned = await plan_start(
+            api, where, pipeline, changed, nonce, what_if=what_if, downstream=downstream
+        )
         return await forecast_start(api, operator_namespace, planned)
 
     async def begin(api: ApiCluster) -> Start:
-        planned = await plan_start(api, where, pipeline, changed, nonce, what_if=what_if)
+        planned = await plan_start(
+            api, where, pipeline, changed, nonce, what_if=what_if, downstream=downstream
+        )
         await api.merge(planned.ref, planned.patch)
         return planned
 

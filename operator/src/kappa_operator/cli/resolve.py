@@ -1,5 +1,6 @@
 """`kappa resolve`: the topic in Kafka that an output of a pipeline is in now, and where its readers moved."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,6 +9,7 @@ import typer
 from kappa_crds import API_VERSION
 from kappa_crds.alias import Alias, Move, resolve_alias
 from kappa_crds.kinds import find_kind
+from kappa_crds.reprocessing import ReprocessingStatus
 from kappa_operator.cli.errors import CommandError
 from kappa_operator.cli.options import Context, Namespace, OutputFormat
 from kappa_operator.cli.output import Output, print_result, start_table
@@ -17,6 +19,7 @@ from kappa_operator.engine.cluster import ApiCluster
 if TYPE_CHECKING:  # the help must not load it
     from rich.console import RenderableType
 
+Body = dict[str, Any]
 _COLUMNS = ("MOVED", "FROM", "PARTITION", "UNTIL", "TO", "BEGIN", "REPROCESSING")
 
 
@@ -46,15 +49,24 @@ async def read_alias(api: ApiCluster, namespace: str, topic: str) -> Alias:
     writer = find_kind("Pipeline").parse(writers[0])
     # After the Pipelines: a move of one that was read is then known too.
     bodies = await api.list_objects(API_VERSION, "Reprocessing", namespace)
-    own = [body for body in bodies if body["spec"].get("pipelineRef") == writer.metadata.name]
-    found = [(body["metadata"]["name"], find_kind("Reprocessing").parse(body).status) for body in own]
+    found = list(_list_statuses(bodies, writer.metadata.name))
     alias = resolve_alias(topic, writer.status, found)
     if alias is None:
         raise AssertionError("the writer has an output of that name")
     return alias
 
 
-def _writes(pipeline: dict[str, Any], topic: str) -> bool:
+def _list_statuses(bodies: Iterable[Body], pipeline: str) -> Iterator[tuple[str, ReprocessingStatus]]:
+    """Yield the Reprocessings of a Pipeline, by name, with the status as it is for it."""
+    for body in bodies:
+        status: ReprocessingStatus = find_kind("Reprocessing").parse(body).status
+        is_own = body["spec"].get("pipelineRef") == pipeline
+        found = status if is_own else status.view_member(pipeline)
+        if found is not None:
+            yield body["metadata"]["name"], found
+
+
+def _writes(pipeline: Body, topic: str) -> bool:
     return any(each["name"] == topic for each in (pipeline.get("status") or {}).get("outputs") or ())
 
 

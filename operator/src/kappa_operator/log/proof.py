@@ -1,6 +1,6 @@
 """The proof that a log is whole, or what is missing. It is JSON with camelCase names for commands and programs; what is unknown is absent."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
 
@@ -91,6 +91,13 @@ class LogProof(Status):
             or "; ".join(f"source {each.source}: {', '.join(each.reasons)}" for each in bad)
             or "no sources"
         )
+
+
+def join_proofs(proofs: Sequence[LogProof]) -> LogProof:
+    """Return the proof for the sources of several pipelines, of at least one."""
+    first, *_ = proofs
+    problem = next((each.problem for each in proofs if each.problem), "")
+    return first.replace(sources=tuple(source for each in proofs for source in each.sources), problem=problem)
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:

@@ -36,7 +36,7 @@ from kappa_operator.pipeline.news import keep_news
 from kappa_operator.pipeline.pace import IDLE, LAGGING
 from kappa_operator.pipeline.revision import list_outputs
 from kappa_operator.pipeline.savepoints import wait_for_schedule
-from kappa_operator.pipeline.shadow.change import follow_reprocessing
+from kappa_operator.pipeline.shadow.change import await_chain, follow_reprocessing, join_reprocessing
 from kappa_operator.pipeline.shadow.run import keep_side_run
 from kappa_operator.pipeline.upgrade import handover, rollback
 from kappa_operator.pipeline.upgrade.change import restore_savepoint
@@ -260,7 +260,7 @@ def hold_log(observed: PipelineObserved, _now: datetime) -> Plan | None:
 
 def act_beside(observed: PipelineObserved, now: datetime) -> Plan | None:
     """Follow the Reprocessing of a change and keep its run. What is only done, and not recorded, comes first in the plan of the active run."""
-    for step in (follow_reprocessing, keep_side_run):
+    for step in (join_reprocessing, follow_reprocessing, keep_side_run):
         plan = step(observed, now)
         if plan is not None and plan.requeue:
             return plan
@@ -276,6 +276,7 @@ def _combine(beside: Plan, active: Plan) -> Plan:
 
 ACTIVE_STEPS: tuple[Step[PipelineObserved], ...] = (
     rollback.roll_back,
+    await_chain,
     restore_savepoint,
     handover.drop_standby,
     savepoints.take_scheduled_savepoint,

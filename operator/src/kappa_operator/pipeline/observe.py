@@ -48,6 +48,7 @@ from kappa_operator.pipeline.shadow.observe import complete_side, concerns_side,
 from kappa_operator.pipeline.upgrade.handover import would_start
 from kappa_operator.pipeline.user import DROPS, KEEPS
 from kappa_operator.pipeline.user_reads import observe_unused, observe_user
+from kappa_operator.reprocessing.chain import find_joinable
 from kappa_operator.reprocessing.readers import find_inputs
 from kappa_operator.savepoint.objects import SavepointResource
 from kappa_operator.settings import Settings
@@ -72,6 +73,8 @@ def build_images(settings: Settings) -> Images:
 def forget_pipeline(context: OperatorContext, key: Key) -> None:
     """Forget the samples and the revision of a pipeline that is gone."""
     context.progress.forget(key)
+    context.replays.forget(key)
+    context.soaks.forget(key)
     context.revisions.pop(key, None)
 
 
@@ -238,12 +241,14 @@ async def observe_side(
     failures: tuple[Failure, ...],
 ) -> SideObserved:
     """Return what there is of a run beside the active one; nothing where there can be none."""
+    joins = find_joinable(context.cache, resource)
     if not may_have_side(resource):
-        return NO_SIDE
+        return NO_SIDE if joins is None else replace(NO_SIDE, joins=joins)
     status, namespace = resource.status, resource.metadata.namespace
     run, active = next(iter(status.sides), None), status.active.revision
     stored = None if run is None else run.revision
     side = SideObserved(
+        joins=joins,
         running=None if active is None else await read_revision(context, namespace, active),
         revision=None if stored is None else await read_revision(context, namespace, stored),
         progress=None if run is None else await observe_progress(context, resource, pods, run.generation),

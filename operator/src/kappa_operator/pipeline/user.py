@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from kappa_crds.inputs import name_read
+from kappa_crds.inputs import InputTopic, name_read
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.permissions import (
     KafkaResource,
@@ -113,12 +113,12 @@ def list_needs(resource: PipelineResource, topics: Mapping[str, str]) -> list[Pe
     subjects = [
         Subject(
             spec,
-            name_read(name_written(spec, topics, version), status.inputs),
+            name_read(name_written(spec, topics, version), inputs),
             group,
             metadata.uid,
             version,
         )
-        for version in sorted({status.active.outputs, *(run.outputs for run in status.sides)})
+        for version, inputs in sorted(_find_places(status).items())
     ]
     needs = [each for subject in subjects for each in list_permissions(subject)]
     if status.sides:
@@ -143,6 +143,15 @@ def list_needs(resource: PipelineResource, topics: Mapping[str, str]) -> list[Pe
                 reason=Reason.PATTERN_TOO_WIDE,
             )
     return needs
+
+
+def _find_places(status: PipelineStatus) -> dict[int, tuple[InputTopic, ...]]:
+    """Return the topics that are read in another version, by the version of the outputs of each run."""
+    found = {status.active.outputs: status.inputs}
+    for run in status.sides:
+        own = None if run.place is None else run.place.inputs
+        found[run.outputs] = status.inputs if own is None else own
+    return found
 
 
 def find_outside(needs: Iterable[Permission], patterns: Iterable[str]) -> list[str]:

@@ -1,15 +1,21 @@
 """How far the new version is: lag and estimate for people, and whether it has caught up."""
 
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
+from kappa_crds.pipeline_status import UpgradePhase
 from kappa_crds.progress import Progress
 from kappa_crds.quantities import format_duration
+from kappa_crds.reasons import Reason
 from kappa_crds.reprocessing import CatchUp, PartitionCatchUp
 from kappa_operator.lag.model import Partition
 from kappa_operator.log.eta import Eta, ReplaySample
 from kappa_operator.reprocessing.model import ReprocessingObserved
+from kappa_operator.reprocessing.quota import explain_quota
 
 MOST_PARTITIONS = 50
+_AT_REST = (UpgradePhase.DONE, UpgradePhase.WITHDRAWN)
 STEADY = 20.0
 """Seconds for which the new version has to be near to the end of the log."""
 
@@ -74,3 +80,51 @@ def is_near(progress: Progress | None, active_lag: int) -> bool:
         return False
     batch = max((query.input_rows for query in progress.queries), default=0)
     return progress.lag <= active_lag + batch
+
+
+@dataclass(frozen=True, slots=True)
+class PartyState:
+    """How far a new version is: what its status gets, and why it is not ready, empty where it is."""
+
+    fields: dict[str, Any]
+    message: str = ""
+    reason: Reason = Reason.CATCHING_UP
+
+
+def judge_party(party: ReprocessingObserved, now: datetime) -> PartyState:
+    """Return how far the new version of one pipeline is."""
+    side, measured, since = party.side, measure(party, now), party.status.caught_up_since
+    fields: dict[str, Any] = {"catch_up": party.status.catch_up, "caught_up_since": None}
+    where = f"Pipeline {party.name}: " if party.is_chain else ""
+    if party.member is not None:
+        fields["joined"] = party.member.joined or party.change is not None
+    if side is None or side.progress is None or measured is None:
+        return PartyState(fields, f"{where}{explain_start(party)}", Reason.SIDE_RUN_BLOCKED)
+    fields["catch_up"] = measured
+    if not is_near(side.progress, measured.active_lag):
+        estimate = "" if party.eta is None else f"; {party.eta.message}"
+        message = f"{where}{measured.lag} records behind{estimate}{explain_quota(party)}"
+        overtake = "" if measured.overtake is None else f"; {measured.overtake}"
+        return PartyState(fields, f"{message}{overtake}")
+    fields["caught_up_since"] = since or now.replace(microsecond=0)
+    if since is None or (now - since).total_seconds() < STEADY:
+        return PartyState(fields, f"{where}caught up; it is observed for some seconds")
+    return PartyState(fields)
+
+
+def explain_start(party: ReprocessingObserved) -> str:
+    """Return why the driver of a new version does not report yet."""
+    side, pipeline = party.side, party.pipeline
+    if side is None and party.member is not None:
+        change = None if pipeline is None else pipeline.status.upgrade
+        if party.change is None and change is not None and change.phase not in _AT_REST:
+            return f"it has a change in phase {change.phase}, which has to end first"
+        return f"its new version starts when those of {', '.join(party.member.after)} have caught up"
+    if side is None:
+        return "the Pipeline creates the topics and the run of the new version"
+    restarts, pod = side.run.restarts, side.pod
+    if pod is not None and pod.waiting is not None:
+        return pod.waiting[1]
+    if pod is None and restarts is not None and restarts.last_failure is not None:
+        return f"the driver of the new version failed, and starts again after a back-off: {restarts.last_failure}"
+    return "the driver of the new version starts"

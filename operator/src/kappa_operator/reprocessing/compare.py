@@ -10,12 +10,12 @@ from kappa_crds.reasons import Reason
 from kappa_crds.reprocessing import ComparisonStatus, ReprocessingPhase, SinkComparison, read_positions
 from kappa_crds.sink import OutputMode, Sink
 from kappa_operator import intervals
-from kappa_operator.engine.actions import Action, CompareOutputs
+from kappa_operator.engine.actions import CompareOutputs
 from kappa_operator.engine.plan import Plan, working
 from kappa_operator.errors import DriverRefused
 from kappa_operator.pipeline.objects import PipelineResource
 from kappa_operator.reprocessing.cut import continue_drivers, reach_cut
-from kappa_operator.reprocessing.model import ReprocessingObserved, enter, record, report
+from kappa_operator.reprocessing.model import ReprocessingObserved, enter, record, record_parties, report
 
 Phase = ReprocessingPhase
 _MOST_STARTS = 3
@@ -31,40 +31,59 @@ def compare(observed: ReprocessingObserved, now: datetime) -> Plan | None:
         return _take_cut(observed, now)
     refused = next((each.error for each in observed.failures if isinstance(each.error, DriverRefused)), None)
     if refused is not None:
-        sinks = tuple(
-            SinkComparison(sink=each.name, message=refused.message) for each in observed.pipeline.spec.sinks
-        )
-        return _conclude(observed, known, sinks, now)
+        results = [
+            tuple(
+                SinkComparison(sink=sink.name, message=refused.message)
+                for sink in (party.pipeline.spec.sinks if party.pipeline is not None else ())
+            )
+            for party in observed.parties
+        ]
+        return _conclude(observed, results, now)
     if observed.failure:
         return _wait(observed, f"the comparison cannot be requested: {observed.failure}; it is retried", now)
     held = continue_drivers(observed)
-    requests = list(build_requests(observed, observed.pipeline, known))
-    found = _find_progress(observed)
-    missing = [request for _, request in requests if request.name not in found]
-    open_ = [
-        each for each in found.values() if each.state not in (ComparisonState.DONE, ComparisonState.FAILED)
+    requests = [_list_requests(party) for party in observed.parties]
+    found = [_find_progress(party) for party in observed.parties]
+    missing = [
+        action
+        for party, each, progress in zip(observed.parties, requests, found, strict=True)
+        for action in _request(party, [request for _, request in each if request.name not in progress])
     ]
-    if missing or open_ or held:
-        actions: tuple[Action, ...] = (*held, *_request(observed, missing))
-        plan = _wait(
-            observed,
-            next(
-                (f"the outputs are compared: {each.step}" for each in open_ if each.step),
-                "the outputs are compared",
-            ),
-            now,
-        )
-        return Plan(actions, plan.status, plan.requeue_after)
-    return _conclude(
-        observed, known, tuple(_summarize(sink, found[each.name]) for sink, each in requests), now
+    open_ = [
+        each
+        for progress in found
+        for each in progress.values()
+        if each.state not in (ComparisonState.DONE, ComparisonState.FAILED)
+    ]
+    is_complete = all(
+        request.name in progress
+        for each, progress in zip(requests, found, strict=True)
+        for _, request in each
+    )
+    if not is_complete or open_ or held:
+        step = next((f"the outputs are compared: {each.step}" for each in open_ if each.step), "")
+        plan = _wait(observed, step or "the outputs are compared", now)
+        return Plan((*held, *missing), plan.status, plan.requeue_after)
+    results = [
+        tuple(_summarize(sink, progress[request.name]) for sink, request in each)
+        for each, progress in zip(requests, found, strict=True)
+    ]
+    return _conclude(observed, results, now)
+
+
+def _list_requests(party: ReprocessingObserved) -> list[tuple[str, ComparisonRequest]]:
+    known = party.status.comparison
+    return (
+        [] if party.pipeline is None or known is None else list(build_requests(party, party.pipeline, known))
     )
 
 
 def _take_cut(observed: ReprocessingObserved, now: datetime) -> Plan:
     reaching = reach_cut(observed, now)
-    if reaching.cut is not None:
+    if reaching.cuts:
         number = 1 if observed.status.comparison is None else observed.status.comparison.number + 1
-        return record(observed, comparison=ComparisonStatus(number=number, cut=reaching.cut))
+        taken = [{"comparison": ComparisonStatus(number=number, cut=cut)} for cut in reaching.cuts]
+        return record(observed, **record_parties(observed, taken))
     message = f"{reaching.message}; {observed.failure}" if observed.failure else reaching.message
     plan = _wait(observed, message, now)
     return Plan(() if observed.failure else reaching.actions, plan.status, plan.requeue_after)
@@ -131,14 +150,28 @@ def _request(observed: ReprocessingObserved, missing: list[ComparisonRequest]) -
 
 
 def _conclude(
-    observed: ReprocessingObserved, known: ComparisonStatus, sinks: tuple[SinkComparison, ...], now: datetime
+    observed: ReprocessingObserved, results: list[tuple[SinkComparison, ...]], now: datetime
 ) -> Plan:
-    unknown = [each for each in sinks if each.summary is None or each.summary.undecided]
-    rows = sum(each.summary.differing for each in sinks if each.summary is not None)
-    message = describe(sinks)
-    done = known.replace(sinks=sinks, unexpected=None if unknown or not sinks else rows, message=message)
+    """Record the result of each party, and that of all with the first pipeline, where its gate and people look for it."""
+    counts, messages, done = [_count(sinks) for sinks in results], [], []
+    for party, sinks, count in zip(observed.parties, results, counts, strict=True):
+        message = describe(sinks)
+        messages.append(f"Pipeline {party.name}: {message}" if observed.is_chain else message)
+        known = party.status.comparison
+        if known is not None:
+            done.append({"comparison": known.replace(sinks=sinks, unexpected=count, message=message)})
+    total = sum(each for each in counts if each is not None) if None not in counts else None
+    message = "; ".join(messages)
+    done[0]["comparison"] = done[0]["comparison"].replace(unexpected=total, message=message)
     verdict = working(Phase.READY_TO_CUT, Reason.COMPARING, message)
-    return enter(observed, Phase.READY_TO_CUT, verdict, now, comparison=done)
+    return enter(observed, Phase.READY_TO_CUT, verdict, now, **record_parties(observed, done))
+
+
+def _count(sinks: tuple[SinkComparison, ...]) -> int | None:
+    """Return how many rows differ and are not expected; None where that is not known."""
+    if not sinks or any(each.summary is None or each.summary.undecided for each in sinks):
+        return None
+    return sum(each.summary.differing for each in sinks if each.summary is not None)
 
 
 def _summarize(sink: str, progress: ComparisonProgress) -> SinkComparison:

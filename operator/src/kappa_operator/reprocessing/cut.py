@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from kappa_crds.progress import HoldPhase, InputVector, find_common_cut
-from kappa_crds.reprocessing import Cut, write_positions
+from kappa_crds.permissions import name_version
+from kappa_crds.progress import HoldPhase, InputVector, TopicOffsets, find_common_cut
+from kappa_crds.reprocessing import Cut, TopicPosition, read_positions, write_positions
 from kappa_operator.engine.actions import Action, AdvanceDriver, ContinueDriver, HoldDriver
 from kappa_operator.reprocessing.model import Driver, ReprocessingObserved
 
@@ -23,18 +24,24 @@ class Reaching:
 
     message: str
     actions: tuple[Action, ...] = ()
-    cut: Cut | None = None
+    cuts: tuple[Cut, ...] = ()
+    """The cut of each party, the first pipeline first; none before all are there."""
     awaits_groups: bool = False
     """Whether all drivers hold at the cut, and only consumer groups are missing."""
 
 
-def reach_cut(observed: ReprocessingObserved, now: datetime) -> Reaching:
-    """Return the next step to a common cut of both drivers."""
-    drivers = [each for each in (observed.active, observed.side) if each is not None]
+def reach_cut(observed: ReprocessingObserved, now: datetime, lost: frozenset[str] = frozenset()) -> Reaching:
+    """Return the next step to a common cut of all drivers, from the first pipeline to the last: each advances to the ends of those that it reads.
+
+    Parties that are `lost` do not run, and have no ends.
+    """
+    parties = [each for each in observed.parties if each.name not in lost]
+    pairs = [[each for each in (party.active, party.side) if each is not None] for party in parties]
+    drivers = [driver for pair in pairs for driver in pair]
     missing = [
         _name(each) for each in drivers if not each.is_running or each.pod is None or each.pod.address is None
     ]
-    if len(drivers) < 2 or missing:
+    if missing or any(len(pair) < 2 for pair in pairs):
         return Reaching(f"waiting until both drivers run ({', '.join(missing) or 'one is missing'})")
     refused = next(
         (
@@ -55,47 +62,96 @@ def reach_cut(observed: ReprocessingObserved, now: datetime) -> Reaching:
         for each in drivers
     ):
         return Reaching("both drivers end their batch", holds)
-    target = find_target(drivers)
-    late = [each for each in drivers if not has_reached(each, target)]
-    if late:
-        advance = (each for driver in late for each in advance_driver(driver, target))
-        names = ", ".join(_name(each) for each in late)
-        return Reaching(f"{names} reads up to the common input", (*holds, *advance))
-    return Reaching("both drivers hold at the common input", cut=build_cut(drivers, target, now))
-
-
-def find_target(drivers: list[Driver]) -> InputVector:
-    """Return the highest offset of each partition that a driver is at, or was sent to."""
-    holds = [each.progress.hold for each in drivers if each.progress and each.progress.hold]
-    sent = [hold.target for hold in holds if hold.target is not None]
-    return find_common_cut([*(hold.position for hold in holds), *sent])
-
-
-def build_cut(drivers: list[Driver], target: InputVector, now: datetime) -> Cut:
-    """Return the cut at which the active driver and that of the side run hold."""
-    old, new = (
-        each.progress.hold.outputs if each.progress and each.progress.hold else {} for each in drivers
+    cuts: dict[str, Cut] = {}
+    for party, pair in zip(parties, pairs, strict=True):
+        sources = () if party.member is None else (cuts[name] for name in party.member.after if name in cuts)
+        targets = find_targets(pair, tuple(sources))
+        late = [each for each in zip(pair, targets, strict=True) if not has_reached(*each)]
+        if late:
+            advance = (each for driver, target in late for each in advance_driver(driver, target))
+            names = ", ".join(_name(driver) for driver, _ in late)
+            return Reaching(f"{names} reads up to the common input", (*holds, *advance))
+        cuts[party.name] = build_cut(pair, targets, now)
+    lost_cuts = {each.name: build_empty_cut(each, now) for each in observed.parties if each.name in lost}
+    return Reaching(
+        "both drivers hold at the common input",
+        cuts=tuple({**cuts, **lost_cuts}[each.name] for each in observed.parties),
     )
+
+
+def find_targets(pair: list[Driver], sources: tuple[Cut, ...]) -> tuple[InputVector, ...]:
+    """Return where the two drivers of a pipeline have to be: at the ends of the outputs in `sources`, each of its own version.
+
+    Elsewhere at the highest offset of each partition that one of them is at, or was sent to.
+    """
+    ends = [read_all(getattr(each, version) for each in sources) for version in ("old", "new")]
+    holds = [each.progress.hold for each in pair if each.progress and each.progress.hold]
+    known = [*(hold.position for hold in holds), *(hold.target for hold in holds if hold.target is not None)]
+    common = find_common_cut(known)
+    shared = {
+        topic: parts for topic, parts in common.offsets.items() if not any(topic in each for each in ends)
+    }
+    return tuple(
+        common.replace(
+            offsets={
+                **shared,
+                **{topic: own[topic] for topic in hold.position.offsets if topic in own},
+            }
+        )
+        for hold, own in zip(holds, ends, strict=True)
+    )
+
+
+def read_all(positions: Iterable[tuple[TopicPosition, ...]]) -> TopicOffsets:
+    """Return the offsets of all positions in one map."""
+    return {topic: offsets for each in positions for topic, offsets in read_positions(each).items()}
+
+
+def build_cut(pair: list[Driver], targets: tuple[InputVector, ...], now: datetime) -> Cut:
+    """Return the cut at which the active driver and that of the side run hold."""
+    old, new = (each.progress.hold.outputs if each.progress and each.progress.hold else {} for each in pair)
+    inputs = {topic: parts for target in targets for topic, parts in target.offsets.items()}
     return Cut(
-        inputs=write_positions(target.offsets),
+        inputs=write_positions(inputs),
         old=write_positions(old),
         new=write_positions(new),
         taken=now.replace(microsecond=0),
     )
 
 
+def build_empty_cut(party: ReprocessingObserved, now: datetime) -> Cut:
+    """Return the cut of a pipeline whose active version does not run: it has the topics, and no offsets that stand for one input."""
+    outputs = () if party.pipeline is None else party.pipeline.status.outputs
+    before, after = (
+        "" if each is None else name_version(each.run.outputs) for each in (party.active, party.side)
+    )
+    changed = (f"{each.topic.removesuffix(before)}{after}" for each in outputs)
+    return Cut(
+        inputs=(),
+        old=tuple(TopicPosition(topic=each.topic, offsets={}) for each in outputs),
+        new=tuple(TopicPosition(topic=topic, offsets={}) for topic in changed),
+        taken=now.replace(microsecond=0),
+    )
+
+
 def continue_drivers(observed: ReprocessingObserved) -> tuple[Action, ...]:
-    """Return what ends the holds of both drivers, and of those of readers, as far as they hold."""
+    """Return what ends the holds of all drivers, and of those of readers, as far as they hold."""
     readers = (each.driver for each in observed.readers)
     return tuple(
         ContinueDriver(each.pod.ref, each.pod.address, each.token)
-        for each in (observed.active, observed.side, *readers)
+        for each in (*list_drivers(observed), *readers)
         if each is not None
         and each.pod
         and each.pod.address
         and each.progress
         and each.progress.hold is not None
     )
+
+
+def list_drivers(observed: ReprocessingObserved) -> Iterator[Driver]:
+    """Yield the drivers of both runs of all parties."""
+    for party in observed.parties:
+        yield from (each for each in (party.active, party.side) if each is not None)
 
 
 def hold_drivers(drivers: Iterable[Driver], seconds: float = HOLD_SECONDS) -> Iterator[HoldDriver]:

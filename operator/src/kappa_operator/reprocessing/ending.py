@@ -37,16 +37,20 @@ def release_reprocessing(observed: ReprocessingObserved, now: datetime) -> Plan 
     metadata, pipeline = observed.resource.metadata, observed.pipeline
     if metadata.deletion_timestamp is None:
         return None
+    if observed.phase is Phase.CUTTING_OVER and observed.is_chain and observed.status.cut is not None:
+        members = (party for party in observed.members if not party.has_followed)
+        waiting = ", ".join(party.name for party in members)
+        if waiting:  # all or none, also where the first pipeline is gone
+            message = f"deletion waits until the cut is made by Pipeline {waiting}"
+            verdict = working(observed.phase, Reason.DELETION_BLOCKED, message)
+            return report(observed, verdict, now, intervals.SOON)
     has_effect = (
         pipeline is not None and observed.is_controlled and pipeline.metadata.deletion_timestamp is None
     )
     if has_effect and observed.phase not in ENDS:
         return None
-    if (
-        has_effect
-        and pipeline is not None
-        and any(run.reprocessing == metadata.name for run in pipeline.status.sides)
-    ):
+    parties = [party.pipeline for party in observed.parties if party.pipeline is not None]
+    if has_effect and any(run.reprocessing == metadata.name for each in parties for run in each.status.sides):
         message = "deletion waits until the Pipeline has removed the run that is not needed"
         return report(
             observed, working(observed.phase, Reason.DELETION_BLOCKED, message), now, intervals.SOON
@@ -82,6 +86,11 @@ def end_early(observed: ReprocessingObserved, now: datetime) -> Plan | None:
         ends = is_deleted and observed.phase is Phase.SOAKING
         return finish(observed, "the Reprocessing was deleted", now) if ends else None
     change = observed.change
+    if observed.is_chain:
+        if observed.status.cut is not None:
+            return None
+        if why := next(filter(None, (party.departure for party in observed.parties)), ""):
+            return _abort(observed, why, now)
     if observed.phase is not Phase.PENDING and (
         change is None or change.phase not in (UpgradePhase.REPROCESSING, UpgradePhase.SOAKING)
     ):
@@ -121,20 +130,24 @@ def _find_failure(observed: ReprocessingObserved, now: datetime) -> str:
     refusal = _find_refusal(observed)
     if refusal:
         return refusal
-    side, started = observed.side, observed.status.started
-    restarts = None if side is None else side.run.restarts
-    hopeless = None if restarts is None else restarts.non_retryable_revision
-    if side is not None and restarts is not None and hopeless is not None and hopeless == side.run.revision:
-        return f"the new version cannot run: {restarts.last_reason}: {restarts.last_failure}"
-    deadline = observed.resource.spec.deadline
+    for party in observed.parties:
+        side = party.side
+        restarts = None if side is None else side.run.restarts
+        hopeless = None if restarts is None else restarts.non_retryable_revision
+        if side and restarts and hopeless is not None and hopeless == side.run.revision:
+            where = f" of Pipeline {party.name}" if observed.is_chain else ""
+            return f"the new version{where} cannot run: {restarts.last_reason}: {restarts.last_failure}"
+    deadline, started = observed.resource.spec.deadline, observed.status.started
     if started is not None and now - started > timedelta(seconds=parse_duration(deadline)):
-        last = (
-            ""
-            if restarts is None or restarts.last_failure is None
-            else f"; the last failure: {restarts.last_failure}"
-        )
+        last = f"; the last failure: {failure}" if (failure := _find_last_failure(observed)) else ""
         return f"it did not get to the cutover within {deadline} (spec.deadline){last}"
     return ""
+
+
+def _find_last_failure(observed: ReprocessingObserved) -> str:
+    sides = (party.side for party in observed.parties if party.side is not None)
+    found = (side.run.restarts.last_failure for side in sides if side.run.restarts is not None)
+    return next(filter(None, found), "")
 
 
 def _release(observed: ReprocessingObserved) -> tuple[Action, ...]:

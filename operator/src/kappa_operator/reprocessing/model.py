@@ -1,12 +1,13 @@
 """What is observed of a reprocessing, and how a verdict on it becomes its status."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from kappa_crds.pipeline_status import Run, UpgradePhase, UpgradeStatus
 from kappa_crds.progress import DriverState, Hold, Progress
-from kappa_crds.reprocessing import ReprocessingPhase, ReprocessingStatus
+from kappa_crds.reprocessing import MemberStatus, ReprocessingPhase, ReprocessingStatus
 from kappa_crds.resource import ResourceStatus
 from kappa_operator.engine.actions import RecordStatus, SetQuota
 from kappa_operator.engine.keys import Key, ObjectRef
@@ -22,6 +23,7 @@ from kappa_operator.reprocessing.objects import ReprocessingResource, is_control
 from kappa_operator.reprocessing.soak import FallingBehind
 
 NO_HOLDS = Holds()
+_BESIDE = (UpgradePhase.REPROCESSING, UpgradePhase.SOAKING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +43,15 @@ class Driver:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Another Pipeline that reads the outputs, and the driver of its active run. `is_changing`: its driver is about to be replaced."""
+    """Another Pipeline that reads the outputs, and the driver of its active run. `is_changing`: its driver is about to be replaced.
+
+    `reads` are the pipelines of the reprocessing whose outputs it reads.
+    """
 
     name: str
     driver: Driver
     is_changing: bool = False
+    reads: tuple[str, ...] = ()
 
     @property
     def hold(self) -> Hold | None:
@@ -68,7 +74,8 @@ class ReprocessingObserved:
 
     `pipeline` is None where it is gone or cannot be read. `active` and `side` are the drivers of its runs, the side run only where it is of
     this reprocessing. `readers` are the Pipelines that read the outputs, until the runs are exchanged, and `groups` the consumer groups, in `cluster`; `group_problem` is why they cannot be read. `proof` is that of the log, while one is needed, `holds` are what holds its retention, or gives it back, `eta` the estimate of the replay.
-    `quota` is that of its consumers, where one is wanted or recorded. `overtakes` are the partitions whose records
+    `members` are the Pipelines that are reprocessed with it, each as if it were the first one, and `found` those that will be, before
+    they are recorded; `chain_problem` is why they cannot be. `quota` is that of its consumers, where one is wanted or recorded. `overtakes` are the partitions whose records
     are removed before they are read, the most urgent first. `falling_behind` is the new version while the old one soaks.
     """
 
@@ -86,6 +93,10 @@ class ReprocessingObserved:
     quota: ReplayQuota | None = None
     overtakes: tuple[Overtake, ...] = ()
     falling_behind: FallingBehind | None = None
+    members: "tuple[ReprocessingObserved, ...]" = ()
+    found: tuple[MemberStatus, ...] = ()
+    chain_problem: str = ""
+    member: MemberStatus | None = None
     failures: tuple[Failure, ...] = ()
 
     @property
@@ -104,9 +115,27 @@ class ReprocessingObserved:
         return self.pipeline is not None and is_controlled_by(self.resource, self.pipeline)
 
     @property
+    def name(self) -> str:
+        """Return the name of the pipeline."""
+        return self.resource.spec.pipeline_ref if self.member is None else self.member.pipeline_ref
+
+    @property
+    def parties(self) -> "tuple[ReprocessingObserved, ...]":
+        """Return the first pipeline and all members, each after those that it reads from."""
+        return (self, *self.members)
+
+    @property
+    def is_chain(self) -> bool:
+        """Return whether several pipelines are reprocessed as one."""
+        return bool(self.status.members)
+
+    @property
     def change(self) -> UpgradeStatus | None:
         """Return the change of the pipeline where this reprocessing is made for it."""
         change = None if self.pipeline is None else self.pipeline.status.upgrade
+        if self.member is not None:
+            is_own = change is not None and change.reprocessing == self.resource.metadata.name
+            return change if is_own else None
         if change is None or not self.resource.metadata.name.endswith(f"-{change.intent}"):
             return None
         return change
@@ -115,6 +144,24 @@ class ReprocessingObserved:
     def has_cut_over(self) -> bool:
         """Return whether the new version is active, and the old one soaks."""
         return self.change is not None and self.change.phase is UpgradePhase.SOAKING
+
+    @property
+    def has_followed(self) -> bool:
+        """Return whether the pipeline of a chain has made the recorded cut, or the one back; one that is gone has nothing to make."""
+        pending = UpgradePhase.SOAKING if self.status.rollback_cut is not None else UpgradePhase.REPROCESSING
+        return self.change is None or self.change.phase is not pending
+
+    @property
+    def departure(self) -> str:
+        """Return why a pipeline of a chain does not take part any more, empty where it does."""
+        pipeline, name = self.pipeline, self.name
+        if pipeline is None or pipeline.metadata.deletion_timestamp is not None:
+            return f"Pipeline {name} was deleted"
+        if self.member is not None and not self.member.joined:
+            return ""
+        if self.change is None or self.change.phase not in _BESIDE:
+            return f"Pipeline {name} does not take part any more"
+        return self.change.leaves or ""
 
     @property
     def failure(self) -> str:
@@ -157,3 +204,12 @@ def build_status(
 def record(observed: ReprocessingObserved, **fields: Any) -> Plan:
     """Return the plan that records a step within a phase."""
     return Plan((RecordStatus(observed.status.replace(**fields)),), requeue=True)
+
+
+def record_parties(observed: ReprocessingObserved, values: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the fields of the status with these values for each party, the first pipeline first."""
+    first, *others = values
+    members = (
+        member.replace(**fields) for member, fields in zip(observed.status.members, others, strict=True)
+    )
+    return {**first, "members": tuple(members)} if others else dict(first)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from kappa_crds.progress import HoldPhase, InputVector
-from kappa_crds.reprocessing import Cut, read_positions
+from kappa_crds.reprocessing import Cut
 from kappa_operator.engine.actions import Action, HoldDriver
 from kappa_operator.reprocessing.catch_up import is_near
 from kappa_operator.reprocessing.cut import (
@@ -17,7 +17,9 @@ from kappa_operator.reprocessing.cut import (
     continue_drivers,
     has_reached,
     hold_drivers,
+    list_drivers,
     reach_cut,
+    read_all,
 )
 from kappa_operator.reprocessing.groups import GROUP_PATIENCE, commit_positions, find_obstacles
 from kappa_operator.reprocessing.model import Reader, ReprocessingObserved
@@ -32,33 +34,34 @@ def reach_moving_cut(
     *,
     leaves_readers: bool = False,
     leaves_groups: bool = False,
+    lost: frozenset[str] = frozenset(),
 ) -> Reaching:
-    """Return the next step to a common cut of both drivers, all readers and consumer groups.
+    """Return the next step to a common cut of all drivers, all readers and consumer groups.
 
-    With `leaves_readers` and `leaves_groups` without those that are not able to.
+    With `leaves_readers` and `leaves_groups` without those that are not able to, and without parties that are `lost`.
     """
     blocked = {each.name: why for each in observed.readers if (why := _find_obstacle(each))}
     if blocked and not leaves_readers:
         names = ", ".join(f"Pipeline {name} {why}" for name, why in blocked.items())
         return Reaching(f"waiting for readers of the outputs: {names}", continue_drivers(observed))
-    reaching = reach_cut(observed, now)
-    if reaching.cut is None:
+    reaching = reach_cut(observed, now, lost)
+    if not reaching.cuts:
         return reaching
-    readers = [each for each in observed.readers if each.name not in blocked]
-    reaching = _reach_readers(observed, readers, reaching.cut)
-    if reaching.cut is None:
+    readers = [each for each in observed.readers if each.name not in blocked and lost.isdisjoint(each.reads)]
+    reaching = _reach_readers(observed, readers, reaching.cuts)
+    if not reaching.cuts:
         return reaching
-    reaching = _reach_groups(observed, readers, reaching.cut, leaves=leaves_groups)
+    reaching = _reach_groups(observed, readers, reaching.cuts, leaves=leaves_groups)
     longer = tuple(hold_drivers((each.driver for each in readers), READER_HOLD_SECONDS))
-    if reaching.cut is None or not longer or observed.failure:
+    if not reaching.cuts or not longer or observed.failure:
         return reaching
     return Reaching("all hold; readers hold longer, until they are moved", longer)
 
 
 def _reach_groups(
-    observed: ReprocessingObserved, readers: list[Reader], cut: Cut, *, leaves: bool
+    observed: ReprocessingObserved, readers: list[Reader], cuts: tuple[Cut, ...], *, leaves: bool
 ) -> Reaching:
-    obstacles = find_obstacles(observed.groups, cut)
+    obstacles = find_obstacles(observed.groups, cuts)
     if observed.group_problem and not leaves:
         obstacles = {"": f"cannot be read: {observed.group_problem}"}
     holds = tuple(_hold_all(observed, readers))
@@ -66,17 +69,18 @@ def _reach_groups(
         names = ", ".join(f"consumer group {name} {why}" for name, why in obstacles.items())
         message = f"all drivers hold, at most {GROUP_PATIENCE:.0f} s, for consumer groups: {names}"
         return Reaching(message, holds, awaits_groups=True)
-    commits = tuple(each for each in commit_positions(observed, cut) if each.group not in obstacles)
+    commits = tuple(each for each in commit_positions(observed, cuts) if each.group not in obstacles)
     if commits and not observed.failure:
         return Reaching(
             "the positions of consumer groups are committed", (*holds, *commits), awaits_groups=True
         )
     groups = () if commits else (each.name for each in observed.groups if each.name not in obstacles)
-    return Reaching("all hold", cut=cut.replace(groups=tuple(sorted(groups))))
+    first, *others = cuts
+    return Reaching("all hold", cuts=(first.replace(groups=tuple(sorted(groups))), *others))
 
 
 def _hold_all(observed: ReprocessingObserved, readers: list[Reader]) -> Iterator[HoldDriver]:
-    yield from hold_drivers(each for each in (observed.active, observed.side) if each is not None)
+    yield from hold_drivers(list_drivers(observed))
     yield from hold_drivers(each.driver for each in readers)
 
 
@@ -98,7 +102,7 @@ def _find_obstacle(reader: Reader) -> str:
     return ""
 
 
-def _reach_readers(observed: ReprocessingObserved, readers: list[Reader], cut: Cut) -> Reaching:
+def _reach_readers(observed: ReprocessingObserved, readers: list[Reader], cuts: tuple[Cut, ...]) -> Reaching:
     refused = (each for each in readers if each.hold and each.hold.refusal)
     refusal = next((f"Pipeline {each.name}: {each.hold.refusal}" for each in refused if each.hold), "")
     if refusal:
@@ -109,22 +113,25 @@ def _reach_readers(observed: ReprocessingObserved, readers: list[Reader], cut: C
     actions: list[Action] = list(_hold_all(observed, readers))
     late = []
     for each in readers:
-        target = find_target(each, cut)
+        target = find_target(each, cuts)
         if target is None or not has_reached(each.driver, target):
             late.append(each.name)
             actions += () if target is None else advance_driver(each.driver, target)
     if late:
         message = f"Pipeline {', '.join(late)} reads up to the end of the old outputs"
         return Reaching(message, tuple(actions))
-    names = tuple(sorted(each.name for each in readers))
-    return Reaching("both drivers and all readers hold", cut=cut.replace(readers=names))
+    moved = (
+        cut.replace(readers=tuple(sorted(each.name for each in readers if party.name in each.reads)))
+        for party, cut in zip(observed.parties, cuts, strict=True)
+    )
+    return Reaching("both drivers and all readers hold", cuts=tuple(moved))
 
 
-def find_target(reader: Reader, cut: Cut) -> InputVector | None:
+def find_target(reader: Reader, cuts: tuple[Cut, ...]) -> InputVector | None:
     """Return the point of a reader with the ends of the old outputs at the cut; None before it holds."""
     hold = reader.hold
     if hold is None or hold.phase is HoldPhase.ENDING:
         return None
-    old, position = read_positions(cut.old), hold.position.offsets
+    old, position = read_all(cut.old for cut in cuts), hold.position.offsets
     ends = {topic: old[topic] for topic in old if topic in position}
     return hold.position.replace(offsets={**position, **ends})

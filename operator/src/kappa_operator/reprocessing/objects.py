@@ -63,3 +63,15 @@ def is_controlled_by(reprocessing: ReprocessingResource, pipeline: PipelineResou
     """Return whether this Pipeline created the Reprocessing: one of a deleted Pipeline of the same name is not."""
     owner = reprocessing.metadata.controller
     return owner is not None and owner.kind == "Pipeline" and owner.uid == pipeline.metadata.uid
+
+
+def view_reprocessing(
+    reprocessing: ReprocessingResource | None, pipeline: PipelineResource
+) -> ReprocessingResource | None:
+    """Return a Reprocessing as it is for a Pipeline: its own one, or one that it is a member of, with its cuts; None for another one."""
+    if reprocessing is None or is_controlled_by(reprocessing, pipeline):
+        return reprocessing
+    metadata, status = pipeline.metadata, reprocessing.status
+    known = {(each.pipeline_ref, each.uid) for each in status.members}
+    view = status.view_member(metadata.name) if (metadata.name, metadata.uid) in known else None
+    return None if view is None else reprocessing.replace(status=view)

@@ -1,23 +1,23 @@
 """The phases from the proof of the log to the end of the soak time: each is one step, which stays, or records the next phase."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from kappa_crds.pipeline_status import UpgradePhase
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
-from kappa_crds.reprocessing import Cut, LogGap, ReprocessingPhase, RequestAction
+from kappa_crds.reprocessing import LogGap, ReprocessingPhase, RequestAction
 from kappa_crds.reprocessing_policy import CutGate, Gate
 from kappa_operator import intervals
 from kappa_operator.engine.actions import Action
 from kappa_operator.engine.plan import Plan, ready, stalled, working
 from kappa_operator.log.proof import Gap
-from kappa_operator.reprocessing.catch_up import STEADY, is_near, measure
+from kappa_operator.reprocessing.catch_up import judge_party
 from kappa_operator.reprocessing.cut import Reaching, continue_drivers
 from kappa_operator.reprocessing.groups import GROUP_PATIENCE
-from kappa_operator.reprocessing.model import ReprocessingObserved, enter, record, report
+from kappa_operator.reprocessing.model import ReprocessingObserved, enter, record, record_parties, report
 from kappa_operator.reprocessing.move import keep_holding, reach_moving_cut
-from kappa_operator.reprocessing.quota import explain_quota
 from kappa_operator.reprocessing.requests import carry_out, explain_end, explain_gate
 
 Phase = ReprocessingPhase
@@ -40,10 +40,13 @@ def begin(observed: ReprocessingObserved, now: datetime) -> Plan | None:
     if pipeline is not None and pipeline.status.sides:
         message = "waiting until the run of another reprocessing has ended"
         return report(observed, working(Phase.PENDING, Reason.RECONCILING, message), now, intervals.SOON)
+    if observed.chain_problem:
+        verdict = working(Phase.PENDING, Reason.CHAIN_BLOCKED, observed.chain_problem)
+        return report(observed, verdict, now, intervals.SOON)
     message = f"the log is checked from its start: {change.message}"
     return enter(
         observed, Phase.PROVING, working(Phase.PROVING, Reason.RECONCILING, message), now,
-        intent=change.intent, why=change.message,
+        intent=change.intent, why=change.message, members=observed.found,
     )  # fmt: skip
 
 
@@ -84,55 +87,41 @@ def hold_log(observed: ReprocessingObserved, _now: datetime) -> Plan | None:
 
 
 def catch_up(observed: ReprocessingObserved, now: datetime) -> Plan | None:
-    """Wait until the new version is as near to the end of the log as the active one, for some time; then its gate decides."""
+    """Wait until each new version is as near to the end of the log as its active one, for some time; then the gate decides."""
     if observed.phase is not Phase.CATCHING_UP:
         return None
-    side, measured = observed.side, measure(observed, now)
-    since = observed.status.caught_up_since
-    if side is None or side.progress is None or measured is None:
-        verdict = working(Phase.CATCHING_UP, Reason.SIDE_RUN_BLOCKED, explain_start(observed))
-        return report(observed, verdict, now, intervals.SOON, caught_up_since=None)
-    if not is_near(side.progress, measured.active_lag):
-        estimate = "" if observed.eta is None else f"; {observed.eta.message}"
-        message = f"{measured.lag} records behind{estimate}{explain_quota(observed)}"
-        if measured.overtake is not None:
-            message = f"{message}; {measured.overtake}"
-        verdict = working(Phase.CATCHING_UP, Reason.CATCHING_UP, message)
-        return report(observed, verdict, now, intervals.SOON, catch_up=measured, caught_up_since=None)
-    if since is None:
-        return record(observed, catch_up=measured, caught_up_since=now.replace(microsecond=0))
-    if (now - since).total_seconds() < STEADY:
-        verdict = working(Phase.CATCHING_UP, Reason.CATCHING_UP, "caught up; it is observed for some seconds")
-        return report(observed, verdict, now, intervals.SOON, catch_up=measured)
+    states = [judge_party(party, now) for party in observed.parties]
+    fields = [each.fields for each in states]
+    steps = zip(observed.parties, fields, strict=True)
+    if any(_has_changed(party, each) for party, each in steps):
+        return record(observed, **record_parties(observed, fields))
+    values = record_parties(observed, fields)
+    behind = next((each for each in states if each.message), None)
+    if behind is not None:
+        verdict = working(Phase.CATCHING_UP, behind.reason, behind.message)
+        return report(observed, verdict, now, intervals.SOON, **values)
     if observed.resource.spec.gates.compare is Gate.MANUAL:
         message = f"caught up; {explain_gate(observed, RequestAction.COMPARE)}"
         verdict = working(Phase.CATCHING_UP, Reason.WAITING_FOR_PERSON, message)
         passed = carry_out(observed, RequestAction.COMPARE)
         return (
-            report(observed, verdict, now, intervals.SOON, catch_up=measured)
+            report(observed, verdict, now, intervals.SOON, **values)
             if passed is None
             else start_comparison(observed, now, request=passed)
         )
     return start_comparison(observed, now)
 
 
+def _has_changed(party: ReprocessingObserved, fields: Mapping[str, Any]) -> bool:
+    """Return whether something changed that others act on: a member joined, or a version has caught up."""
+    joined = fields.get("joined", False) and party.member is not None and not party.member.joined
+    return joined or (party.status.caught_up_since is None and fields["caught_up_since"] is not None)
+
+
 def start_comparison(observed: ReprocessingObserved, now: datetime, **fields: Any) -> Plan:
     """Return the plan that records the phase Comparing."""
     verdict = working(Phase.COMPARING, Reason.COMPARING, "both versions are brought to the same input")
     return enter(observed, Phase.COMPARING, verdict, now, **fields)
-
-
-def explain_start(observed: ReprocessingObserved) -> str:
-    """Return why the driver of the new version does not report yet."""
-    side = observed.side
-    if side is None:
-        return "the Pipeline creates the topics and the run of the new version"
-    restarts, pod = side.run.restarts, side.pod
-    if pod is not None and pod.waiting is not None:
-        return pod.waiting[1]
-    if pod is None and restarts is not None and restarts.last_failure is not None:
-        return f"the driver of the new version failed, and starts again after a back-off: {restarts.last_failure}"
-    return "the driver of the new version starts"
 
 
 def wait_for_cutover(observed: ReprocessingObserved, now: datetime) -> Plan | None:
@@ -183,7 +172,8 @@ def cut_over(observed: ReprocessingObserved, now: datetime) -> Plan | None:
         if reaching.awaits_groups and _has_waited_for_groups(observed, now):
             return _give_up_cut(observed, reaching.message, now)
         return _reach(observed, reaching, "cut", Reason.CUTTING_OVER, now)
-    if not observed.has_cut_over:
+    has_followed = [party.has_followed for party in observed.parties]
+    if not (all(has_followed) if observed.is_chain else observed.has_cut_over):
         verdict = working(
             Phase.CUTTING_OVER, Reason.CUTTING_OVER, "the Pipeline makes the new version active"
         )
@@ -212,11 +202,13 @@ def soak(observed: ReprocessingObserved, now: datetime) -> Plan | None:
     """Roll back on request or where the new version fails; end when the soak time is over."""
     if observed.phase is not Phase.SOAKING:
         return None
-    if not observed.has_cut_over:
+    if observed.is_chain and (why := _find_departure(observed)):
+        return finish(observed, f"{why}, so the soak time has ended", now)
+    if not observed.is_chain and not observed.has_cut_over:
         return finish(observed, "the Pipeline was changed, so the soak time has ended", now)
     if (passed := carry_out(observed, RequestAction.ROLLBACK)) is not None:
         return start_rollback(observed, "it was requested", now, request=passed)
-    failure = find_failure(observed)
+    failure = next(filter(None, map(find_failure, observed.parties)), "")
     if failure and observed.resource.spec.gates.rollback is Gate.AUTOMATIC:
         return start_rollback(observed, failure, now)
     if (passed := carry_out(observed, RequestAction.FINISH)) is not None:
@@ -252,7 +244,8 @@ def find_failure(observed: ReprocessingObserved) -> str:
         restarts.non_retryable_revision is not None and restarts.non_retryable_revision == active.revision
     )
     if is_hopeless or restarts.crashes >= _MOST_CRASHES:
-        return f"the new version fails: {restarts.last_reason}: {restarts.last_failure}"
+        where = f" of Pipeline {observed.name}" if observed.is_chain else ""
+        return f"the new version{where} fails: {restarts.last_reason}: {restarts.last_failure}"
     behind = observed.falling_behind
     return "" if behind is None else behind.explain(pipeline.spec.upgrade)
 
@@ -268,29 +261,51 @@ def roll_back(observed: ReprocessingObserved, now: datetime) -> Plan | None:
     """Record the cut at which the old version is active again; without one where the new version does not run."""
     if observed.phase is not Phase.ROLLING_BACK:
         return None
-    change, why = observed.change, observed.status.why or "it was requested"
-    if change is not None and change.phase is UpgradePhase.ROLLED_BACK:
+    why = observed.status.why or "it was requested"
+    if _has_rolled_back(observed):
         verdict = stalled(Phase.ROLLED_BACK, Reason.ROLLED_BACK, f"the old version is active again: {why}")
         plan = enter(observed, Phase.ROLLED_BACK, verdict, now)
         return Plan((*_release(observed), *plan.actions), requeue=True)
-    if not observed.has_cut_over:
+    is_chain, cut = observed.is_chain, observed.status.rollback_cut
+    departed = (cut is None and _find_departure(observed)) if is_chain else not observed.has_cut_over
+    if departed:
         return finish(observed, "the Pipeline was changed before the rollback", now)
-    if observed.status.rollback_cut is None:
+    if cut is None:
         waited = (now - (observed.status.since or now)).total_seconds()
+        lost = find_lost(observed) if waited > UNCUT_PATIENCE else frozenset[str]()
         reaching = reach_moving_cut(
             observed,
             now,
             leaves_readers=waited > READER_PATIENCE,
             leaves_groups=_has_waited_for_groups(observed, now),
+            lost=lost,
         )
-        is_running = observed.active is not None and observed.active.is_running
-        if reaching.cut is None and not is_running and waited > UNCUT_PATIENCE:
-            without = Cut(inputs=(), taken=now.replace(microsecond=0))
-            return record(observed, rollback_cut=without)
         return _reach(observed, reaching, "rollback_cut", Reason.ROLLING_BACK, now)
     message = f"the Pipeline makes the old version active: {why}"
     plan = report(observed, working(Phase.ROLLING_BACK, Reason.ROLLING_BACK, message), now, intervals.WORKING)
     return Plan(() if observed.failure else keep_holding(observed), plan.status, plan.requeue_after)
+
+
+def _has_rolled_back(observed: ReprocessingObserved) -> bool:
+    if observed.is_chain:
+        return observed.status.rollback_cut is not None and all(
+            party.has_followed for party in observed.parties
+        )
+    return observed.change is not None and observed.change.phase is UpgradePhase.ROLLED_BACK
+
+
+def _find_departure(observed: ReprocessingObserved) -> str:
+    return next(filter(None, (party.departure for party in observed.parties)), "")
+
+
+def find_lost(observed: ReprocessingObserved) -> frozenset[str]:
+    """Return the pipelines whose new version does not run, and those that read from them: they have no common point."""
+    lost: set[str] = set()
+    for party in observed.parties:
+        reads_lost = party.member is not None and not lost.isdisjoint(party.member.after)
+        if reads_lost or party.active is None or not party.active.is_running:
+            lost.add(party.name)
+    return frozenset(lost)
 
 
 def finish(observed: ReprocessingObserved, why: str, now: datetime, **fields: Any) -> Plan:
@@ -302,8 +317,8 @@ def finish(observed: ReprocessingObserved, why: str, now: datetime, **fields: An
 def _reach(
     observed: ReprocessingObserved, reaching: Reaching, field: str, reason: Reason, now: datetime
 ) -> Plan:
-    if reaching.cut is not None:
-        return record(observed, **{field: reaching.cut})
+    if reaching.cuts:  # one write decides for all
+        return record(observed, **record_parties(observed, [{field: cut} for cut in reaching.cuts]))
     message = f"{reaching.message}; {observed.failure}" if observed.failure else reaching.message
     since = observed.status.holding_for_groups
     if reaching.awaits_groups:

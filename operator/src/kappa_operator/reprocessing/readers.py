@@ -14,7 +14,8 @@ from kappa_operator.kafkacluster.connection import resolve_cluster
 from kappa_operator.pipeline.model import Inputs
 from kappa_operator.pipeline.objects import PipelineResource
 from kappa_operator.pipeline.revision import list_read
-from kappa_operator.reprocessing.objects import ReprocessingResource, is_controlled_by
+from kappa_operator.pipeline.shadow.model import BESIDE
+from kappa_operator.reprocessing.objects import ReprocessingResource, view_reprocessing
 
 Phase = ReprocessingPhase
 Statuses = tuple[tuple[str, ReprocessingStatus], ...]
@@ -47,8 +48,9 @@ def find_readers(cache: ResourceCache, pipeline: PipelineResource) -> Iterator[P
 
 def find_moving_readers(cache: ResourceCache, pipeline: PipelineResource, name: str) -> tuple[str, ...]:
     """Return the readers at the cuts of a reprocessing that have not left the topics that are not written any more."""
-    found: ReprocessingResource | None = cache.get(Key("Reprocessing", pipeline.metadata.namespace, name))
-    if found is None or not is_controlled_by(found, pipeline):
+    key = Key("Reprocessing", pipeline.metadata.namespace, name)
+    found = view_reprocessing(cache.get(key), pipeline)
+    if found is None:
         return ()
     present = {each.topic for each in pipeline.status.outputs}
     left = {
@@ -78,9 +80,12 @@ def find_inputs(cache: ResourceCache, resource: PipelineResource, topics: Mappin
     """Return the versions that a pipeline has to read; `topics` has the topics of version 0 in Kafka by their names."""
     status, name = resource.status, resource.metadata.name
     known = {each.name: each for each in status.inputs}
-    is_new = status.active.revision is None
+    is_new, change = status.active.revision is None, status.upgrade
+    is_member = change is not None and change.phase in BESIDE and change.reprocessing is not None
     awaited, behind = "", []
     for writer, found in _find_writers(cache, resource, is_new=is_new):
+        if is_member and change is not None and change.reprocessing in dict(found):
+            continue  # it exchanges its own runs, which read the old and the new outputs already
         awaited = awaited or next((each for each, at in found if _is_awaited(writer, at, name)), "")
         for output in writer.status.outputs:
             alias = resolve_alias(output.name, writer.status, found)
@@ -108,15 +113,16 @@ def _find_writers(
     for key in cache.find("Reprocessing", namespace) if wanted else ():
         each: ReprocessingResource | None = cache.get(key)
         if each is not None:
-            found.setdefault(each.spec.pipeline_ref, []).append(each)
+            for name in (each.spec.pipeline_ref, *(member.pipeline_ref for member in each.status.members)):
+                found.setdefault(name, []).append(each)
     keys = cache.find("Pipeline", namespace) if is_new and wanted else ()
     for name in sorted({*found, *(key.name for key in keys)} - {resource.metadata.name}):
         writer: PipelineResource | None = cache.get(Key("Pipeline", namespace, name))
         if writer is None or not wanted & {each.name for each in writer.status.outputs}:
             continue
         if _is_same_cluster(cache, writer, resource):
-            own = (each for each in found.get(name, ()) if is_controlled_by(each, writer))
-            yield writer, tuple((each.metadata.name, each.status) for each in own)
+            views = (view_reprocessing(each, writer) for each in found.get(name, ()))
+            yield writer, tuple((each.metadata.name, each.status) for each in views if each is not None)
 
 
 def _is_same_cluster(cache: ResourceCache, one: PipelineResource, other: PipelineResource) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kappa_crds.inputs import InputTopic
 from kappa_crds.pipeline_status import UpgradePhase
 from kappa_crds.progress import Progress
 from kappa_crds.reprocessing import ReprocessingPhase
@@ -36,7 +37,8 @@ class SideObserved:
     `reprocessing` is that of the present change, only where the pipeline controls it; `is_name_taken`: another one has its name.
     `running` is the revision of the active run, `revision` that of the side run as it was stored, `progress` the report of its driver.
     `topics` are the Topics of its version, `templates` what they are copied from, by the names in the spec, or the problem with that.
-    `number` is the version that a new side run gets. `readers` are Pipelines that are being moved from topics of this reprocessing. `failure` is why something could not be done for it.
+    `number` is the version that a new side run gets. `readers` are Pipelines that are being moved from topics of this reprocessing, and members that read them.
+    `joins` is the Reprocessing of another Pipeline that this one is to take part in, `inputs` what its new version reads there, once that is known. `failure` is why something could not be done for it.
     """
 
     reprocessing: ReprocessingResource | None = None
@@ -48,12 +50,19 @@ class SideObserved:
     templates: Mapping[str, TopicSpec] = field(default_factory=dict)
     number: int | None = None
     readers: tuple[str, ...] = ()
+    joins: ReprocessingResource | None = None
+    inputs: tuple[InputTopic, ...] | None = None
     failure: str | None = None
 
     @property
     def phase(self) -> ReprocessingPhase | None:
         """Return the phase of the reprocessing, None without one."""
         return None if self.reprocessing is None else self.reprocessing.status.phase
+
+    @property
+    def is_chain(self) -> bool:
+        """Return whether the reprocessing is of several pipelines: it decides for all, and none withdraws from it."""
+        return self.reprocessing is not None and bool(self.reprocessing.status.members)
 
 
 NO_SIDE = SideObserved()

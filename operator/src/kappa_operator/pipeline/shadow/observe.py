@@ -21,7 +21,13 @@ from kappa_operator.pipeline.revision import Dependencies
 from kappa_operator.pipeline.shadow.model import BESIDE, SideObserved, VersionedTopic
 from kappa_operator.pipeline.shadow.topics import COPIED, copy_spec, copy_view
 from kappa_operator.pipeline.upgrade.change import next_checkpoint
-from kappa_operator.reprocessing.objects import ReprocessingResource, is_controlled_by, name_reprocessing
+from kappa_operator.reprocessing.chain import find_new_inputs, find_side_readers
+from kappa_operator.reprocessing.objects import (
+    ReprocessingResource,
+    is_controlled_by,
+    name_reprocessing,
+    view_reprocessing,
+)
 from kappa_operator.reprocessing.readers import find_moving_readers
 from kappa_operator.topic.checks import TopicResource
 
@@ -43,8 +49,10 @@ def find_reprocessing(
     if change is None or change.phase not in BESIDE or change.intent is None:
         return None, False
     metadata = resource.metadata
-    key = Key("Reprocessing", metadata.namespace, name_reprocessing(metadata.name, change.intent))
-    found: ReprocessingResource | None = context.cache.get(key)
+    name = change.reprocessing or name_reprocessing(metadata.name, change.intent)
+    found: ReprocessingResource | None = context.cache.get(Key("Reprocessing", metadata.namespace, name))
+    if change.reprocessing is not None:
+        return view_reprocessing(found, resource), False
     if found is None:
         return None, False
     is_own = is_controlled_by(found, resource)
@@ -81,6 +89,7 @@ async def complete_side(
     """Return the side with the Reprocessing, the topics of its version, and what is needed to begin one."""
     reprocessing, is_taken = find_reprocessing(context, resource)
     run, outputs = next(iter(resource.status.sides), None), find_outputs(resource, found)
+    change = resource.status.upgrade
     side = replace(
         side,
         reprocessing=reprocessing,
@@ -90,7 +99,13 @@ async def complete_side(
         else tuple(find_versioned(context, resource, run.outputs)),
         readers=()
         if run is None or run.reprocessing is None
-        else find_moving_readers(context.cache, resource, run.reprocessing),
+        else (
+            *find_moving_readers(context.cache, resource, run.reprocessing),
+            *find_side_readers(context.cache, resource, run.reprocessing),
+        ),
+        inputs=None
+        if run is not None or change is None or change.reprocessing is None
+        else find_new_inputs(context.cache, resource, change.reprocessing),
         failure=failures[-1].error.message if failures else None,
     )
     try:

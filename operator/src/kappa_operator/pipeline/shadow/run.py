@@ -68,12 +68,17 @@ def _begin(observed: PipelineObserved, now: datetime) -> Plan | None:
     status, side = observed.status, observed.side
     if side.number is None or side.reprocessing is None or side.failure is not None or not _may_run(observed):
         return None
+    change = status.upgrade
+    if change is not None and change.reprocessing is not None and side.inputs is None:
+        return None  # what it reads has not caught up yet
     run = Run(
         role=RunRole.SHADOW,
         checkpoint=side.number,
         outputs=side.number,
         reprocessing=side.reprocessing.metadata.name,
-        place=RunPlace(from_beginning=tuple(each.name for each in observed.resource.spec.sources)),
+        place=RunPlace(
+            from_beginning=tuple(each.name for each in observed.resource.spec.sources), inputs=side.inputs
+        ),
         restarts=Restarts(),
         drops_outputs=drops_outputs(observed),
     )
