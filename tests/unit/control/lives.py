@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import effort
+from effort import Deaths
 from fakes.cluster import Body, FakeCluster
 from fakes.context import Operator, build_resource
 from fakes.fuse import Killed
@@ -266,8 +266,9 @@ def _do_nothing(life: Life) -> None:
 
 async def live(steps: tuple[Step, ...], prepare: Step = _do_nothing) -> dict[str, Any]:
     """Go through the steps and return the end."""
-    end, _ = await _live(steps, prepare, lambda life: None)
-    return end
+    life = await _begin(steps, prepare)
+    steps[-1](life)
+    return await _end(life)
 
 
 async def live_and_die(
@@ -279,25 +280,23 @@ async def live_and_die(
 
     Each death is a copy of what is outside the operator at this write, so what happened before it runs once.
     """
-    deaths: list[Life] = []
-    end, writes = await _live(steps, prepare, lambda life: deaths.append(life.fork()))
-    assert len(deaths) == writes > 0
-    chosen = effort.deaths(writes)
-    return end, {f"died after write {n} of {writes}": await _end(deaths[n - 1]) for n in chosen}
+    life = await _begin(steps, prepare)
+    deaths = Deaths(life.fork)
+    life.operator.cluster.fuse.on_write = deaths.wrote
+    steps[-1](life)
+    end = await _end(life)
+    return end, {f"died after write {n} of {deaths.writes}": await _end(dead) for n, dead in deaths.find()}
 
 
-async def _live(steps: tuple[Step, ...], prepare: Step, on_write: Step) -> tuple[dict[str, Any], int]:
+async def _begin(steps: tuple[Step, ...], prepare: Step) -> Life:
+    """Go through the steps before the last one."""
     life = Life()
     await life.prepare()
     prepare(life)
     for step in steps[:-1]:
         step(life)
         await life.settle()
-    fuse = life.operator.cluster.fuse
-    before, fuse.on_write = fuse.writes, lambda: on_write(life)
-    steps[-1](life)
-    end = await _end(life)
-    return end, fuse.writes - before
+    return life
 
 
 async def _end(life: Life) -> dict[str, Any]:

@@ -1,10 +1,9 @@
 """A pipeline that is reprocessed on fakes: its drivers report queries, and the operator reconciles its Reprocessings and its topics."""
 
 import json
-import random
 from typing import Any
 
-import effort
+from effort import Deaths
 from fakes.cluster import Body
 from fakes.fuse import Killed
 from fakes.kubelet import SINCE, find_address
@@ -17,7 +16,7 @@ from unit.control.lives import SPEC as BASE
 
 SPEC: dict[str, Any] = {
     **BASE,
-    "upgrade": {"mode": "Shadow", "reprocessing": {"gates": {"cut": "Automatic"}, "soak": "10m"}},
+    "upgrade": {"mode": "Shadow", "reprocessing": {"gates": {"cut": "Automatic"}, "soak": "1m"}},
 }
 FIXED: dict[str, Any] = {
     **SPEC,
@@ -206,18 +205,15 @@ async def live_and_die(
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Return the end, and how it ends where the operator dies after the writes of the last step: some of them in `make test`."""
     life = await live(*steps[:-1], kind=kind)
-    deaths: list[ShadowLife] = []
-    life.operator.cluster.fuse.on_write = lambda: deaths.append(_fork(life))
+    deaths = Deaths(lambda: _fork(life), _MOST_DEATHS)
+    life.operator.cluster.fuse.on_write = deaths.wrote
     steps[-1](life)
     await life.settle()
-    ends, chosen = {}, list(effort.deaths(len(deaths)))
-    if len(chosen) < len(deaths):
-        chosen = random.sample(chosen, min(_MOST_DEATHS, len(chosen)))
-    for number in chosen:
-        died = deaths[number - 1]
+    ends = {}
+    for number, died in deaths.find():
         await died.settle()
         check(died)
-        ends[f"died after write {number} of {len(deaths)}"] = died.describe()
+        ends[f"died after write {number} of {deaths.writes}"] = died.describe()
     check(life)
     return life.describe(), ends
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-import effort
+from effort import Deaths
 from unit.control.sources import LOGIN, MARIADB, REF, SPEC, Shop
 
 Step = Callable[[Shop], None]
@@ -100,15 +100,15 @@ STEPS: dict[str, tuple[Step, ...]] = {
 }  # fmt: skip
 
 
-async def live(steps: tuple[Step, ...]) -> tuple[dict[str, Any], list[Shop], Shop]:
-    """Go through the steps; return the end, and a copy of everything after each write of the last step."""
+async def live(steps: tuple[Step, ...]) -> tuple[dict[str, Any], Deaths[Shop], Shop]:
+    """Go through the steps; return the end, and a copy of everything after writes of the last step."""
     shop = Shop()
     await shop.prepare()
-    deaths: list[Shop] = []
     for step in steps[:-1]:
         step(shop)
         await shop.run(20)
-    shop.operator.cluster.fuse.on_write = lambda: deaths.append(shop.fork())
+    deaths = Deaths(shop.fork)
+    shop.operator.cluster.fuse.on_write = deaths.wrote
     steps[-1](shop)
     await shop.run(90)
     return shop.describe_end(), deaths, shop
@@ -117,13 +117,12 @@ async def live(steps: tuple[Step, ...]) -> tuple[dict[str, Any], list[Shop], Sho
 @pytest.mark.parametrize("name", STEPS)
 async def test_dying_after_any_write_changes_nothing_about_the_end(name: str) -> None:
     wanted, deaths, shop = await live(STEPS[name])
-    assert len(deaths) >= 2
+    assert deaths.writes >= 2
     assert shop.most_connectors <= 1
-    for number in effort.deaths(len(deaths)):
-        dead = deaths[number - 1]
+    for number, dead in deaths.find():
         await dead.run(90)
         end = dead.describe_end()
-        assert comparable(end) == comparable(wanted), f"died after write {number} of {len(deaths)}"
+        assert comparable(end) == comparable(wanted), f"died after write {number} of {deaths.writes}"
         assert dead.most_connectors <= 1
         assert dead.most_proofs <= 1
 

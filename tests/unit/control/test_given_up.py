@@ -22,7 +22,7 @@ from unit.control.reprocessings import (
     request,
 )
 
-BY_HAND = {**FIXED, "upgrade": {"mode": "Shadow", "reprocessing": {"soak": "10m", "outputs": "Delete"}}}
+BY_HAND = {**FIXED, "upgrade": {"mode": "Shadow", "reprocessing": {"soak": "1m", "outputs": "Delete"}}}
 ROLLED_BACK: tuple[Step, ...] = (
     write(SPEC),
     both(pause_at("Soaking"), write(FIXED)),

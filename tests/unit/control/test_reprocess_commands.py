@@ -13,7 +13,7 @@ from kappa_operator.cli.reprocess_watch import build_watch
 from unit.control.lives import both, write
 from unit.control.reprocessings import FIXED, SPEC, ShadowLife, find_all, live, pause_at
 
-BY_HAND = {**FIXED, "upgrade": {"mode": "Shadow", "reprocessing": {"soak": "10m"}}}
+BY_HAND = {**FIXED, "upgrade": {"mode": "Shadow", "reprocessing": {"soak": "1m"}}}
 
 
 async def wait_at_the_gate() -> ShadowLife:

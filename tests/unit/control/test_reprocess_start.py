@@ -15,7 +15,7 @@ from unit.control.lives import PIPELINE, both, write
 from unit.control.lives import SPEC as BASE
 from unit.control.reprocessings import FIXED, SPEC, ShadowLife, describe, find_all, live, pause_at, request
 
-AUTOMATIC = {"gates": {"cut": "Automatic"}, "soak": "10m"}
+AUTOMATIC = {"gates": {"cut": "Automatic"}, "soak": "1m"}
 LAST_STATE = {**BASE, "upgrade": {"mode": "LastState", "reprocessing": AUTOMATIC}}
 
 

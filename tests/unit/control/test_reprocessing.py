@@ -26,7 +26,7 @@ from unit.control.reprocessings import (
     request,
 )
 
-MANUAL = {"mode": "Shadow", "reprocessing": {"soak": "10m", "outputs": "Delete"}}
+MANUAL = {"mode": "Shadow", "reprocessing": {"soak": "1m", "outputs": "Delete"}}
 BY_HAND = {**FIXED, "upgrade": MANUAL}
 OLD = {"active": (1, 0, 0)}
 NEW = {"active": (2, 1, 1)}

@@ -25,7 +25,7 @@ from unit.control.reprocessings import (
 )
 
 ENDS = {"Done", "RolledBack", "Failed", "Aborted"}
-BY_HAND = {**FIXED, "upgrade": {"mode": "Shadow", "reprocessing": {"soak": "10m", "outputs": "Delete"}}}
+BY_HAND = {**FIXED, "upgrade": {"mode": "Shadow", "reprocessing": {"soak": "1m", "outputs": "Delete"}}}
 STEPS: dict[str, tuple[Step, ...]] = {
     "to the end": (write(SPEC), write(FIXED)),
     "cut over by a person": (write(SPEC), write(BY_HAND), request("Cut")),

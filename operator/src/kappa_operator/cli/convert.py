@@ -26,10 +26,10 @@ def convert(files: Files = None, *, filename: Filename = None) -> None:
 
 def convert_text(text: str) -> tuple[str, bool]:
     """Return YAML with the present names, and whether its comments are kept."""
-    wanted = [_convert_document(each) for each in yaml.safe_load_all(text)]
+    wanted = [_convert_document(each) for each in yaml.load_all(text, yaml.CSafeLoader)]
     with suppress(yaml.YAMLError):
         edited = _edit(text)
-        if [*yaml.safe_load_all(edited)] == wanted:
+        if [*yaml.load_all(edited, yaml.CSafeLoader)] == wanted:
             return edited, True
     return yaml.safe_dump_all(wanted, sort_keys=False, allow_unicode=True), False
 
@@ -54,7 +54,7 @@ def _apply(text: str, edits: list[Edit]) -> str:
 def _find_edits(text: str, kind: str, old: str, new: str) -> Iterator[Edit]:
     above, _, name = old.rpartition(".")
     path = new.removeprefix(f"{above}.").split(".")
-    for document in yaml.compose_all(text, yaml.SafeLoader):
+    for document in yaml.compose_all(text, yaml.CSafeLoader):
         if _is_kind(document, kind):
             for parent in _walk(document, above.split(".")):
                 found = next((pair for pair in parent.value if pair[0].value == name), None)
