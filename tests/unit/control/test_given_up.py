@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from kappa_crds.pipeline import PipelineSpec
+from kappa_operator.pipeline.revision import hash_declared
 from kappa_operator.settings import Settings
 from unit.control.lives import HOPELESS, PIPELINE, Life, Step, both, wait_an_hour, write
 from unit.control.reprocessings import (
@@ -119,3 +121,22 @@ async def test_a_suspension_leaves_it_given_up() -> None:
     assert describe(life)["runs"]["active"][1:] == (0, 0)
     assert list_phases(life) == ["RolledBack"]
     assert get_change(life)["phase"] in ("RolledBack", "Refused")
+
+
+def test_fields_with_their_defaults_are_no_other_spec() -> None:
+    """A later release of the operator has more of them, and comes with another default image."""
+    spelled = {**FIXED, "suspend": False, "revisionHistoryLimit": 10, "trigger": {}, "stopTimeout": "2m"}
+    bare, full = (PipelineSpec.model_validate(each) for each in (FIXED, spelled))
+    assert full.stop_timeout == bare.stop_timeout
+    assert hash_declared(bare, None) == hash_declared(full, None)
+    assert hash_declared(bare, None) != hash_declared(bare, {"a.py": ""})
+    other = PipelineSpec.model_validate({**FIXED, "stopTimeout": "3m"})
+    assert hash_declared(bare, None) != hash_declared(other, None)
+
+
+def test_a_field_of_a_later_release_does_not_alter_the_hash() -> None:
+    class Later(PipelineSpec):
+        novelty: str = "none"
+
+    later = Later.model_validate(FIXED)
+    assert hash_declared(later, None) == hash_declared(PipelineSpec.model_validate(FIXED), None)

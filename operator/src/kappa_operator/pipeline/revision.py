@@ -318,7 +318,9 @@ def hash_declared(spec: PipelineSpec, modules: Mapping[str, str] | None) -> str:
         upgrade=Upgrade(mode=spec.upgrade.mode),
         **templates,
     )
-    text = json.dumps([bare.to_manifest(), modules], sort_keys=True)
+    # Without defaults, as in a revision: a field that a later release has besides is no other spec (ADR 29).
+    manifest = bare.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
+    text = json.dumps([manifest, modules], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
