@@ -36,11 +36,8 @@ def _strip_start(source: Source) -> str:
 
 
 def find_backfill(before: Revision | None, after: Revision) -> tuple[str, ...]:
-    """Return the sinks whose history the active driver computes after a change; none where a Reprocessing has to.
-
-    The topics of a later version of the outputs are created by a Reprocessing.
-    """
-    if before is None or before.outputs or after.outputs or before.modules != after.modules:
+    """Return the sinks whose history the active driver computes after a change; none where a Reprocessing has to."""
+    if before is None or before.outputs != after.outputs or before.modules != after.modules:
         return ()
     return list_added_sinks(before.spec, after.spec)
 
@@ -63,6 +60,15 @@ def build_backfill_profile(
     sinks = list_backfilled(status, revision)
     most = spec.upgrade.reprocessing.replay.max_records or spec.trigger.max_records or REPLAY_RECORDS
     return ReplayProfile(max_records=most, sinks=sinks) if sinks else None
+
+
+def list_added_topics(status: PipelineStatus, spec: PipelineSpec) -> tuple[str, ...]:
+    """Return the topics, by their names in the spec, that a change under way adds to a version of the outputs, where no resource declares them."""
+    change = status.upgrade
+    if change is None or not change.backfill or change.phase not in AT_WORK or not status.active.outputs:
+        return ()
+    known = {each.name for each in status.outputs}
+    return tuple(sorted({topic for _, topic in spec.written} - known))
 
 
 def has_backfill(status: PipelineStatus) -> bool:

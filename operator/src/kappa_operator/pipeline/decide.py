@@ -37,7 +37,7 @@ from kappa_operator.pipeline.pace import IDLE, LAGGING
 from kappa_operator.pipeline.revision import list_outputs
 from kappa_operator.pipeline.savepoints import wait_for_schedule
 from kappa_operator.pipeline.shadow.change import await_chain, follow_reprocessing, join_reprocessing
-from kappa_operator.pipeline.shadow.run import keep_side_run
+from kappa_operator.pipeline.shadow.run import create_added_topics, keep_side_run
 from kappa_operator.pipeline.upgrade import handover, rollback
 from kappa_operator.pipeline.upgrade.change import restore_savepoint
 from kappa_operator.pipeline.user_steps import drop_users, keep_user, release_users
@@ -285,6 +285,7 @@ ACTIVE_STEPS: tuple[Step[PipelineObserved], ...] = (
     move_inputs,
     follow_driver,
     await_cut,
+    create_added_topics,
     handover.change_running,
     stop_driver,
     rest_suspended,

@@ -15,6 +15,7 @@ from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.plan import Failure, Verdict
 from kappa_operator.errors import KappaError
 from kappa_operator.kafkacluster.connection import connect, resolve_cluster
+from kappa_operator.pipeline.backfill import list_added_topics
 from kappa_operator.pipeline.driver import DriverPod
 from kappa_operator.pipeline.objects import SIDE_ANNOTATION, PipelineResource
 from kappa_operator.pipeline.revision import Dependencies
@@ -108,7 +109,13 @@ async def complete_side(
         else find_new_inputs(context.cache, resource, change.reprocessing),
         failure=failures[-1].error.message if failures else None,
     )
+    added = {
+        name: outputs[name] for name in list_added_topics(resource.status, resource.spec) if name in outputs
+    }
     try:
+        if run is None and added:
+            topics = tuple(find_versioned(context, resource, resource.status.active.outputs))
+            return replace(side, topics=topics, templates=await read_templates(context, resource, added))
         if run is None and outputs and side.phase in WANTS_SHADOW:
             return replace(side, number=await find_number(context, resource, outputs))
         if run is not None and run.role is RunRole.SHADOW and len(side.topics) < len(outputs):

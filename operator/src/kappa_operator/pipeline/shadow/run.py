@@ -8,21 +8,31 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from kappa_crds.pipeline_status import Restarts, Run, RunPlace, RunRole, UpgradePhase, drop_run, put_run
+from kappa_crds.pipeline_status import (
+    PipelineState,
+    Restarts,
+    Run,
+    RunPlace,
+    RunRole,
+    UpgradePhase,
+    drop_run,
+    put_run,
+)
 from kappa_crds.progress import DriverExit, DriverRole, DriverState
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.reprocessing import WANTS_SHADOW, WANTS_SOAKING, ReprocessingPhase
 from kappa_crds.revision import Revision
 from kappa_operator.engine.actions import DeleteObject, RecordStatus, SetDriverRole, StopDriver
-from kappa_operator.engine.plan import Plan, Verdict
+from kappa_operator.engine.plan import Plan, Verdict, working
+from kappa_operator.pipeline.backfill import list_added_topics
 from kappa_operator.pipeline.driver import DriverPod, count_failure, forgive
 from kappa_operator.pipeline.lifecycle import STOP_MARGIN, create_driver, next_generation
-from kappa_operator.pipeline.model import PipelineObserved
+from kappa_operator.pipeline.model import PipelineObserved, wait
 from kappa_operator.pipeline.objects import build_token_ref, name_driver
 from kappa_operator.pipeline.revision import list_outputs
 from kappa_operator.pipeline.shadow.change import build_shadow_revision, drops_outputs
-from kappa_operator.pipeline.shadow.topics import create_topics, delete_topics
+from kappa_operator.pipeline.shadow.topics import create_topics, delete_topics, name_topic_resource
 from kappa_operator.reprocessing.objects import build_profile
 
 _ROLES = {RunRole.SHADOW: DriverRole.SHADOW, RunRole.SOAKING: DriverRole.SOAKING}
@@ -42,6 +52,26 @@ def keep_side_run(observed: PipelineObserved, now: datetime) -> Plan | None:
     if pod is None or run.driver is None:
         return _start(observed, run, now)
     return _follow(observed, run, pod, now)
+
+
+def create_added_topics(observed: PipelineObserved, now: datetime) -> Plan | None:
+    """Create the topics that a change adds to a version of the outputs, before a driver with the change is started."""
+    status, side, revision = observed.status, observed.side, observed.wanted
+    added = list_added_topics(status, observed.resource.spec)
+    if not added or revision is None:
+        return None
+    version = status.active.outputs
+    outputs = {name: revision.topics[name] for name in added if name in revision.topics}
+    created = create_topics(observed.resource, outputs, version, dict(side.templates), side.topics)
+    if created and side.failure is None:
+        return Plan(created, requeue_after=1.0)
+    there = {each.ref.name for each in side.topics if each.is_there}
+    missing = [topic for name, topic in outputs.items() if name_topic_resource(name, version) not in there]
+    if not missing:
+        return None
+    state = PipelineState.PENDING if observed.alive is None else PipelineState.RUNNING
+    message = f"the change waits for topic {', '.join(missing)}{f': {side.failure}' if side.failure else ''}"
+    return wait(observed, working(state, Reason.UPGRADE_WAITING, message), now)
 
 
 def find_wanted_role(observed: PipelineObserved) -> RunRole | None:
