@@ -30,8 +30,9 @@ $(KAPPA_CACHE)/uv/bin/uv:
 	@$(KAPPA_CACHE)/uv/bin/pip install --quiet --require-hashes -r requirements/uv.txt
 
 setup: $(if $(wildcard $(UV)),,$(KAPPA_CACHE)/uv/bin/uv) ## Install Python dependencies from the lock into .venv
-	@command -v java >/dev/null || { echo "Java 17 is missing: apt-get install openjdk-17-jdk-headless"; exit 1; }
+	@command -v javac >/dev/null || { echo "Java 17 is missing: apt-get install openjdk-17-jdk-headless"; exit 1; }
 	@$(UV) sync --frozen --quiet
+	@$(RUN) python pipelines/jvm/build.py
 	@command -v mvn >/dev/null || $(LAB) packages maven
 
 # Spark as in the image: a copy by hard links, without the jars that no pipeline needs. The JVMs of tests run from it.
@@ -149,7 +150,7 @@ lint: setup ## Check style, types, module boundaries and prose
 
 # What mypy found is kept for new clones too: it compares hashes of the sources. Without it the types take 41 s of processor time, else 1.
 lint-types:
-	@$(RUN) mypy --cache-dir $(KAPPA_CACHE)/mypy crds/src operator/src pipelines/src pipelines/archive_classes.py pipelines/prune_jars.py connect monitoring/src client/src tests
+	@$(RUN) mypy --cache-dir $(KAPPA_CACHE)/mypy crds/src operator/src pipelines/src pipelines/archive_classes.py pipelines/prune_jars.py pipelines/jvm/build.py connect monitoring/src client/src tests
 
 lint-style:
 	@$(RUN) ruff check

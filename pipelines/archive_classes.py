@@ -42,6 +42,7 @@ def record_classes(home: Path) -> None:
         "spark.master": "local[1]",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "1",
+        "spark.sql.extensions": "kappa.json.Extensions",
         "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state"
         ".RocksDBStateStoreProvider",
         "spark.driver.defaultJavaOptions": f"-XX:ArchiveClassesAtExit={home}/classes.jsa -Xlog:cds=off",

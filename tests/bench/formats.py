@@ -1,9 +1,10 @@
-"""What a format costs: rows a second from bytes to columns, without Kafka, for JSON, Avro and Protobuf.
+"""What a format costs: rows a second from bytes to columns, without Kafka, for JSON, Avro and Protobuf, and from columns to JSON.
 
 `python tests/bench/formats.py [--quick] [--rounds N]`. The same rows of five fields (a text, a whole number, a float, a truth value
 and a time) are kept in memory as values of each format; a round parses all of them in turn and throws the columns away. The first
-round is dropped, the median counts. The last line is one JSON object: thousands of rows a second of each format, and as
-`protobuf_ratio` the rate of Protobuf, which is decoded in Python, through that of JSON.
+round is dropped, the median counts. JSON is read and written in each round by the runtime's module and by Spark's functions. The
+last line is one JSON object: thousands of rows a second of each, as `protobuf_ratio` the rate of Protobuf, which is decoded in
+Python, through that of JSON, and as `read_ratio` and `write_ratio` those of the module through those of Spark.
 """
 
 import argparse
@@ -23,7 +24,8 @@ from pyspark.sql.avro.functions import to_avro
 from kappa_crds.source import Source
 from kappa_pipelines.driver.session import use_own_python
 from kappa_pipelines.kafka.subscription import Subscription
-from kappa_pipelines.revision.settings import DEFAULTS
+from kappa_pipelines.revision.settings import DEFAULTS, NATIVE_JSON
+from kappa_pipelines.sinks.kafka import JSON_OPTIONS
 from kappa_pipelines.sources.formats import build_values
 from kappa_pipelines.sources.kafka import KafkaSource, read_stream
 from spark.protobuf_values import build_schema, write_message
@@ -88,11 +90,24 @@ def build_sources(subscription: Subscription) -> dict[str, KafkaSource]:
     return {spec.name: KafkaSource(spec, subscription, build_values(spec, None)) for spec in specs}
 
 
-def measure(values: DataFrame, source: KafkaSource) -> float:
-    """Return the seconds that it takes to read all values as a source does."""
+def measure(rows: DataFrame) -> float:
+    """Return the seconds that it takes to compute all rows."""
     begin = time.perf_counter()
-    read_stream(values, source).write.format("noop").mode("overwrite").save()
+    rows.write.format("noop").mode("overwrite").save()
     return time.perf_counter() - begin
+
+
+def measure_round(
+    spark: SparkSession, frames: dict[str, DataFrame], sources: dict[str, KafkaSource]
+) -> dict[str, float]:
+    """Return the seconds that each way takes once."""
+    found = {name: measure(read_stream(frames[name], sources[name])) for name in sources}
+    found["write"] = measure(frames["write"])
+    spark.conf.set(NATIVE_JSON, "false")
+    found["spark_json"] = measure(read_stream(frames["json"], sources["json"]))
+    found["spark_write"] = measure(frames["write"].select("*"))
+    spark.conf.set(NATIVE_JSON, "true")
+    return found
 
 
 def create_session() -> SparkSession:
@@ -114,15 +129,20 @@ def main() -> None:
     spark.sparkContext.setLogLevel("ERROR")
     frames = keep_values(spark, copies)
     sources = build_sources(Subscription(("bench",)))
-    rounds = [
-        {name: measure(frames[name], sources[name]) for name in sources} for _ in range(given.rounds + 1)
-    ]
+    columns = read_stream(frames["json"], sources["json"]).persist()
+    columns.count()
+    frames["write"] = columns.select(f.to_json(f.struct("*"), JSON_OPTIONS).alias("value"))
+    rounds = [measure_round(spark, frames, sources) for _ in range(given.rounds + 1)]
     rates = {
-        name: _DISTINCT * copies / statistics.median(each[name] for each in rounds[1:]) for name in sources
+        name: _DISTINCT * copies / statistics.median(each[name] for each in rounds[1:]) for name in rounds[0]
     }
-    ratio = round(rates["protobuf"] / rates["json"], 2)
+    ratios = {
+        "protobuf_ratio": rates["protobuf"] / rates["json"],
+        "read_ratio": rates["json"] / rates["spark_json"],
+        "write_ratio": rates["write"] / rates["spark_write"],
+    }
     shown = {f"{name}_krows_per_s": round(rate / 1000) for name, rate in rates.items()}
-    print(json.dumps({**shown, "protobuf_ratio": ratio, "rows": _DISTINCT * copies}))
+    print(json.dumps({**shown, **{k: round(v, 2) for k, v in ratios.items()}, "rows": _DISTINCT * copies}))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from kappa_crds.revision import KafkaConnection, Revision
 from kappa_operator.pipeline.tuning import build_tuning
 from kappa_pipelines.jars import fetch_jars
 from kappa_pipelines.plan.compile import compile_revision
-from kappa_pipelines.revision.settings import build_spark_settings
+from kappa_pipelines.revision.settings import DEFAULTS, EXTENSIONS, NATIVE_JSON, build_spark_settings
 
 SCHEMA = "k BIGINT, v DOUBLE, ts TIMESTAMP, note STRING"
 CORES = 2
@@ -63,6 +63,7 @@ class Run:
     def seconds(self, spark: SparkSession) -> float:
         """Read the whole topic, from the start of the query until its last batch is committed."""
         session = spark.newSession()
+        session.conf.set(NATIVE_JSON, str(self.side != "plain").lower())
         with tempfile.TemporaryDirectory(prefix="kappa-bench-") as checkpoint:
             build = _plain if self.side == "plain" else _kappa
             writer = build(session, self, checkpoint).trigger(availableNow=True)
@@ -77,7 +78,8 @@ class Run:
 def create_session() -> SparkSession:
     """Return a session with nothing set that either side would set for itself."""
     builder = SparkSession.Builder()
-    for key, value in {**BASE, "spark.jars": ",".join(map(str, fetch_jars()))}.items():
+    jars = ",".join(map(str, fetch_jars()))
+    for key, value in {**BASE, "spark.jars": jars, EXTENSIONS: DEFAULTS[EXTENSIONS]}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

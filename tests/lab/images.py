@@ -42,6 +42,11 @@ def _fetch_spark_jars() -> Path:
     return Path(folder.strip())
 
 
+def build_own_jar() -> None:
+    """Build the jar of the Java module, which is an input of the image, unless it is there."""
+    run([sys.executable, REPOSITORY / "pipelines" / "jvm" / "build.py"])
+
+
 def fetch_connect() -> Path:
     """Kafka Connect and its plugins, which the folder of the image fetches and checks."""
     source = REPOSITORY / "connect"
@@ -169,6 +174,7 @@ def choose(names: Sequence[str]) -> list[Image]:
 def ensure(names: Sequence[str] = ()) -> None:
     """Build and import what changed; with names only those. An image without a Dockerfile is skipped."""
     chosen = choose(names)
+    build_own_jar()
     imported = containerd.image_digests()
     for image in chosen:
         if not (REPOSITORY / image.dockerfile).exists():

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lab import kafka
-from lab.images import choose, stage
+from lab.images import build_own_jar, choose, stage
 from lab.kafka import EXTERNAL_PORT
 from lab.network import DATABASE_PORT
 from lab.paths import BIN, CACHE, CONTEXT, KUBECONFIG, REPOSITORY
@@ -91,6 +91,7 @@ def up(brokers: int) -> None:
 
 def ensure_images(names: Sequence[str] = ()) -> None:
     """Build the images with Docker and give them to the cluster; Docker's own cache skips what is unchanged."""
+    build_own_jar()
     for image in choose(names):
         if not (REPOSITORY / image.dockerfile).exists():
             report(f"image {image.reference}: skipped, there is no {image.dockerfile}")

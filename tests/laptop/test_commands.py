@@ -377,6 +377,8 @@ def test_explain_shows_the_graph_the_state_with_its_bounds_and_the_guarantee(
         )
     assert "sink hourly ← hourly → topic delays-hourly (mode update, key origin, hour)" in lines
     found = lines.index("view alerts ← lots, searches")
+    assert "    JSON is read by Kappa" in lines
+    assert "    JSON is written by Kappa" in lines
     assert lines[found + 1] == (
         "    keeps the documents until the watermark passes them, and the stored queries by id"
         " until the watermark passes their next version or deletion"

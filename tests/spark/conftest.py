@@ -1,6 +1,7 @@
 """Real Spark and real Kafka: one session and one broker for a test process, topics and checkpoints for each test."""
 
 import os
+import runpy
 import sys
 import threading
 import time
@@ -20,6 +21,7 @@ from kappa_pipelines.errors import DriverError
 from kappa_pipelines.revision.environment import Environment
 from kappa_pipelines.revision.settings import DEFAULTS, LOCAL_FILES
 from lab.broker import Broker
+from lab.paths import REPOSITORY
 from spark.bases import Bases
 from spark.processes import DriverProcess
 from spark.revisions import spark_conf
@@ -30,6 +32,8 @@ _SPARK = Path(sys.prefix, "spark")
 """Spark as the image has it, without the jars that no pipeline needs: `make` copies it."""
 if _SPARK.exists():
     os.environ.setdefault("SPARK_HOME", str(_SPARK))
+# `make setup` builds it too; a test that is started by itself must not run with an old one.
+runpy.run_path(str(REPOSITORY / "pipelines" / "jvm" / "build.py"))["build"]()
 _ARCHIVE = Path(sys.prefix, "classes.jsa")
 """What `make` lets a JVM keep of the classes that it has loaded; each that starts from it takes a third less time to start."""
 # A test's JVM lives for minutes at most: compiling well takes it more time than that saves, nearly half of all.

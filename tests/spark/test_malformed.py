@@ -1,17 +1,32 @@
 """Records and rows that could stop a query: each ends in a dead letter with its cause, and the query goes on."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 from structlog.testing import capture_logs
 
 from kappa_crds.reasons import Reason
+from kappa_pipelines.revision.settings import NATIVE_JSON
 from spark.revisions import build_revision, source
 
 _BROKER_LIMIT = 1_048_588  # max.message.bytes of a topic, where nothing is set
 _HUGE = _BROKER_LIMIT - 100  # the topic takes a value of this size, and no header more
+
+
+@pytest.fixture(
+    params=["true", pytest.param("false", marks=pytest.mark.chaos)],
+    ids=["own-json", "spark-json"],
+    autouse=True,
+)
+def json_reader(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
+    """Records are malformed alike whether the runtime's module or Spark's functions read them."""
+    spark.conf.set(NATIVE_JSON, request.param)
+    yield
+    spark.conf.unset(NATIVE_JSON)
 
 
 def _headers(letter: Any) -> dict[str, str]:

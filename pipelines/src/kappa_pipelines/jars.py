@@ -1,5 +1,7 @@
 """The jars of Spark for Kafka, Avro and buckets: Maven fetches them, `jars.lock` and `jars-s3.lock` have their checksums.
 
+The runtime's own jar is in this package: `pipelines/jvm/build.py` makes it. Where it is missing, Spark's functions do its work.
+
 `python -m kappa_pipelines.jars [DESTINATION]` puts them into a folder (by default the cache) and prints it. The
 image is built from such a folder; tests use the cache.
 """
@@ -24,6 +26,8 @@ _POM = """<project><modelVersion>4.0.0</modelVersion>
 _ITEM = (
     "<artifactItem><groupId>{0}</groupId><artifactId>{1}</artifactId><version>{2}</version></artifactItem>"
 )
+
+OWN = "kappa-json.jar"
 
 
 class JarError(Exception):
@@ -67,7 +71,7 @@ def default_folder() -> Path:
 
 
 def fetch_jars(folder: Path | None = None, *, locks: tuple[str, ...] = (CORE,)) -> tuple[Path, ...]:
-    """Return the paths of the jars of some locks in a folder, fetching what is missing or wrong; JarError if that fails.
+    """Return the paths of the jars of some locks in a folder, fetching what is missing or wrong, and of the own jar; JarError if that fails.
 
     Other versions of the same artifacts are removed from the folder.
     """
@@ -81,7 +85,13 @@ def fetch_jars(folder: Path | None = None, *, locks: tuple[str, ...] = (CORE,)) 
             for jar in missing:
                 _move(Path(part) / jar.file, target / jar.file, jar)
     _remove_old_versions(target, jars)
-    return tuple(target / jar.file for jar in jars)
+    return (*(target / jar.file for jar in jars), *find_own_jar())
+
+
+def find_own_jar() -> tuple[Path, ...]:
+    """Return the path of the runtime's own jar, if it has been built."""
+    own = Path(str(files("kappa_pipelines") / OWN))
+    return (own,) if own.is_file() else ()
 
 
 def _remove_old_versions(folder: Path, jars: tuple[Jar, ...]) -> None:

@@ -13,7 +13,12 @@ from kappa_pipelines.jars import CORE, S3, locked_jars, read_lock
 from kappa_pipelines.kafka.options import build_librdkafka_config, build_spark_connection
 from kappa_pipelines.revision.load import load_revision
 from kappa_pipelines.revision.names import assign_owners, check_names, explain_cycle, explain_unknown_name
-from kappa_pipelines.revision.settings import CHECKPOINT_SETTINGS, build_spark_settings, build_state_settings
+from kappa_pipelines.revision.settings import (
+    CHECKPOINT_SETTINGS,
+    EXTENSIONS,
+    build_spark_settings,
+    build_state_settings,
+)
 from kappa_pipelines.sources.kafka import find_max_records
 
 SOURCE = {"name": "flights", "topic": "flights", "format": {"json": {"schema": "k BIGINT"}}}
@@ -220,3 +225,8 @@ def test_the_lock_names_every_jar_once_with_its_checksum() -> None:
 def test_a_batch_is_bounded_by_the_cores_of_many_executors(executors: str, records: int) -> None:
     conf = {"spark.executor.instances": executors, "spark.executor.cores": "4"}
     assert find_max_records(_revision(**conf)) == records
+
+
+def test_extensions_of_a_pipeline_are_beside_those_of_the_runtime() -> None:
+    assert build_spark_settings(_revision())[EXTENSIONS] == "kappa.json.Extensions"
+    assert build_spark_settings(_revision(**{EXTENSIONS: "a.B"}))[EXTENSIONS] == "a.B,kappa.json.Extensions"

@@ -11,10 +11,13 @@ from kappa_crds.sink import Sink
 from kappa_crds.source import Source
 from kappa_crds.view import View
 from kappa_pipelines.analysis.catalyst import find_reads, get_plan
+from kappa_pipelines.analysis.native_json import explain_read, explain_write
 from kappa_pipelines.analysis.state import State
-from kappa_pipelines.plan.compile import Compiled
+from kappa_pipelines.plan.compile import Compiled, CompiledSink
+from kappa_pipelines.sinks.kafka import JSON_OPTIONS, find_value_columns
 from kappa_pipelines.sources.framing import Framed
 from kappa_pipelines.sources.protobuf import COST, ProtobufValues
+from kappa_pipelines.sources.text import JsonValues, with_corrupt
 from kappa_pipelines.sources.values import Values
 from kappa_pipelines.transforms.frames import describe_cost
 
@@ -26,7 +29,7 @@ def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compil
     yield from _explain_trigger(spec.trigger)
     for source in spec.sources:
         yield from _explain_source(source, is_read=any(source.name in s.sources for s in compiled.sinks))
-        yield from _explain_values(compiled.sources[source.name].values)
+        yield from _explain_values(spark, compiled.sources[source.name].values)
     for view in spec.views:
         reads = dict.fromkeys(find_reads(get_plan(spark.table(view.name)).child()))
         yield f"view {view.name} ← {', '.join(reads) or 'nothing'}"
@@ -36,6 +39,7 @@ def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compil
         yield from (f"    {line}" for line in describe_cost(view))
     for each in compiled.sinks:
         yield from _explain_sink(spec, each.sink)
+        yield from _explain_written(spark, each)
         yield from (f"    {_explain_state(state)}" for state in each.states if state.view is None)
 
 
@@ -50,7 +54,10 @@ def _explain_source(source: Source, *, is_read: bool) -> Iterator[str]:
             yield f"    after {time.idle_after} without records it no longer holds back the watermark, until the next record"
 
 
-def _explain_values(values: Values) -> Iterator[str]:
+def _explain_values(spark: SparkSession, values: Values) -> Iterator[str]:
+    if isinstance(values, JsonValues):
+        cause = explain_read(spark, with_corrupt(values.schema), values.options)
+        yield "    JSON is read by " + ("Kappa" if cause is None else f"Spark, more slowly: {cause}")
     if isinstance(values, ProtobufValues):
         yield f"    {COST}"
     if isinstance(values, Framed):
@@ -91,3 +98,14 @@ def _explain_sink(spec: PipelineSpec, sink: Sink) -> Iterator[str]:
     key = f", key {', '.join(sink.target.key)}" if sink.target.key else ""
     yield f"sink {sink.name} ← {sink.from_} → topic {sink.target.topic} (mode {sink.mode}{key})"
     yield f"    {explain_guarantee(spec.sources, sink, spec.trigger)}"
+
+
+def _explain_written(spark: SparkSession, each: CompiledSink) -> Iterator[str]:
+    if each.sink.target.raw is None:
+        names = find_value_columns(each.sink, each.rows)
+        cause = explain_write(spark, each.rows.select(*map(_quote, names)).schema, JSON_OPTIONS)
+        yield "    JSON is written by " + ("Kappa" if cause is None else f"Spark, more slowly: {cause}")
+
+
+def _quote(name: str) -> str:
+    return f"`{name}`"

@@ -43,9 +43,7 @@ def build_records(sink: Sink, rows: DataFrame) -> DataFrame:
     mark = sink.target.tombstones
     if sink.target.raw is not None:
         return _build_raw(sink, sink.target.raw, rows)
-    names = sink.target.value or tuple(
-        name for name in rows.columns if mark is None or name.lower() != mark.lower()
-    )
+    names = find_value_columns(sink, rows)
     _check_columns(sink, "value", names, rows)
     _check_columns(sink, "key", sink.target.key or (), rows)
     value = f.to_json(f.struct(*[_quoted(name) for name in names]), JSON_OPTIONS)
@@ -53,6 +51,14 @@ def build_records(sink: Sink, rows: DataFrame) -> DataFrame:
         _check_columns(sink, "tombstones", (mark,), rows)
         value = f.when(~f.coalesce(_quoted(mark), f.lit(False)), value)
     return _select(sink, rows, value)
+
+
+def find_value_columns(sink: Sink, rows: DataFrame) -> tuple[str, ...]:
+    """Return the columns of the rows that the JSON object of a record has."""
+    mark = sink.target.tombstones
+    return sink.target.value or tuple(
+        name for name in rows.columns if mark is None or name.lower() != mark.lower()
+    )
 
 
 def _build_raw(sink: Sink, name: str, rows: DataFrame) -> DataFrame:

@@ -1,0 +1,11 @@
+package kappa.json;
+
+/** A record is not one that the reader of this module is sure about. Spark's own parser decides then. */
+final class Unusual extends RuntimeException {
+    private static final long serialVersionUID = 1L;
+    static final Unusual RECORD = new Unusual();
+
+    private Unusual() {
+        super(null, null, false, false);
+    }
+}
