@@ -35,7 +35,7 @@ Vector = dict[str, SourceOffset]
 
 
 class QueryBusyError(Exception):
-    """Spark plans or commits a batch of the query at this moment."""
+    """Spark plans or commits a batch of the query at this moment, or starts the query."""
 
 
 class QueryBound:
@@ -128,6 +128,9 @@ class QueryBound:
         if not lock.tryLock(_WAIT_MILLISECONDS, units.getField("MILLISECONDS").get(None)):
             raise QueryBusyError
         try:
+            # Spark sets it last of what it sets for a query that starts. One with batches from before is not known by its log.
+            if self._execution.uniqueSources() is None:
+                raise QueryBusyError
             yield
         finally:
             lock.unlock()
