@@ -20,6 +20,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from fakes.cluster import Body
 from fakes.context import FakeDrivers, Operator, build_resource, build_secret
+from integration.connect_servers import ConnectServers, leave_nothing
 from kappa_operator.cdcsource.pods import REQUEST_ANNOTATION
 from kappa_operator.connect.client import HttpConnect
 from kappa_operator.connect.model import ConnectAccess
@@ -43,13 +44,13 @@ Database = TypeVar("Database", bound=Postgres | MariaDB)
 
 @contextmanager
 def run_postgres_lab(
-    statements: Iterable[LiteralString],
+    statements: Iterable[LiteralString], servers: ConnectServers, **settings: str
 ) -> Iterator[tuple[Postgres, ConnectCluster, Broker]]:
     """Yield a database after these statements, workers of Kafka Connect, and their broker."""
-    with Broker() as broker, Postgres() as database, ConnectCluster(broker.bootstrap) as workers:
+    with Postgres(**settings) as database, leave_nothing(servers):
         for statement in statements:
             database.execute(statement)
-        yield database, workers, broker
+        yield database, *servers
 
 
 class DatabaseCapture(Operator, ABC, Generic[Database]):

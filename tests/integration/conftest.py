@@ -11,6 +11,7 @@ import urllib3
 import platform_switch
 from integration.apiserver import ApiServer
 from integration.bench import Bench
+from integration.connect_servers import ConnectServers, start_connect
 from lab.paths import KUBECONFIG, REPOSITORY
 
 
@@ -38,6 +39,13 @@ def server(alone_with_the_cluster: None) -> Iterator[ApiServer]:
         pytest.fail(
             f"no cluster answers at {KUBECONFIG} ({type(error).__name__}); run `make up`", pytrace=False
         )
+
+
+@pytest.fixture(scope="session")
+def connect_servers() -> Iterator[ConnectServers]:
+    """Workers of Kafka Connect and their broker. Each start takes four seconds of processor time; use them with `leave_nothing`."""
+    with start_connect("postgres", "mariadb") as servers:
+        yield servers
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from integration.captures import Capture, run_postgres_lab
+from integration.connect_servers import ConnectServers
 from kappa_pipelines.checkpoint.format.offsets import Offsets
 from kappa_pipelines.driver.transactions.reader import ReaderContext, TransactionReader
 from lab.postgres import DATABASE
@@ -139,8 +140,10 @@ def follow(reader: TransactionReader, is_over: threading.Event, ends: Offsets) -
     return cuts
 
 
-async def test_no_cut_divides_a_transaction_of_postgresql_though_a_worker_is_killed() -> None:
-    with run_postgres_lab(READY) as (database, workers, broker):
+async def test_no_cut_divides_a_transaction_of_postgresql_though_a_worker_is_killed(
+    connect_servers: ConnectServers,
+) -> None:
+    with run_postgres_lab(READY, connect_servers) as (database, workers, broker):
         async with Capture(database, workers, broker) as capture:
             capture.write(transactions=True, topics={"partitions": 2})
             await capture.until_reason("ConnectorRunning", seconds=120)

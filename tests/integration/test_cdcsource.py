@@ -10,6 +10,7 @@ import pytest
 
 from fakes.context import build_secret
 from integration.captures import REF, SOURCE, Capture, run_postgres_lab
+from integration.connect_servers import ConnectServers
 from kappa_operator.engine.keys import ObjectRef
 from lab import pki
 from lab.broker import Broker
@@ -28,8 +29,8 @@ READY: tuple[LiteralString, ...] = (
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[tuple[Postgres, ConnectCluster, Broker]]:
-    with run_postgres_lab(READY) as lab:
+def lab(connect_servers: ConnectServers) -> Iterator[tuple[Postgres, ConnectCluster, Broker]]:
+    with run_postgres_lab(READY, connect_servers) as lab:
         yield lab
 
 

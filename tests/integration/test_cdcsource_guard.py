@@ -1,11 +1,12 @@
 """The guard of a slot with a real PostgreSQL, Kafka Connect and broker: it sees the slot fill, warns, and drops it where that is demanded."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, LiteralString
 
 import pytest
 
-from integration.captures import SOURCE, Capture
+from integration.captures import SOURCE, Capture, run_postgres_lab
+from integration.connect_servers import ConnectServers
 from lab.broker import Broker
 from lab.connect_cluster import ConnectCluster
 from lab.postgres import DATABASE, Postgres
@@ -26,16 +27,15 @@ DROP: dict[str, Any] = {"limit": "60Mi", "action": "DropSlot"}
 
 
 @pytest.fixture
-async def capture() -> AsyncIterator[Capture]:
-    with (
-        Broker() as broker,
-        Postgres(max_slot_wal_keep_size="2GB") as database,
-        ConnectCluster(broker.bootstrap) as workers,
-    ):
-        for statement in READY:
-            database.execute(statement)
-        async with Capture(database, workers, broker) as capture:
-            yield capture
+def lab(connect_servers: ConnectServers) -> Iterator[tuple[Postgres, ConnectCluster, Broker]]:
+    with run_postgres_lab(READY, connect_servers, max_slot_wal_keep_size="2GB") as lab:
+        yield lab
+
+
+@pytest.fixture
+async def capture(lab: tuple[Postgres, ConnectCluster, Broker]) -> AsyncIterator[Capture]:
+    async with Capture(*lab) as capture:
+        yield capture
 
 
 async def until_slot(capture: Capture, reason: str, *, fill: bool = False) -> str:

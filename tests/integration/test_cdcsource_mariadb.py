@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 
 from fakes.context import build_secret
 from integration.captures import REF, SOURCE, MariaDBCapture
+from integration.connect_servers import ConnectServers, leave_nothing
 from lab import pki
 from lab.broker import Broker
 from lab.connect_cluster import ConnectCluster
@@ -38,13 +39,9 @@ def cut_connections(database: MariaDB) -> None:
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[tuple[MariaDB, ConnectCluster, Broker]]:
-    with (
-        Broker() as broker,
-        MariaDB(sql_mode="NO_ZERO_DATE") as database,
-        ConnectCluster(broker.bootstrap) as workers,
-    ):
-        yield database, workers, broker
+def lab(connect_servers: ConnectServers) -> Iterator[tuple[MariaDB, ConnectCluster, Broker]]:
+    with MariaDB(sql_mode="NO_ZERO_DATE") as database, leave_nothing(connect_servers):
+        yield database, *connect_servers
 
 
 @pytest.fixture

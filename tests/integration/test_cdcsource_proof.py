@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from integration.captures import SOURCE, Capture, run_postgres_lab
+from integration.connect_servers import ConnectServers
 from lab.broker import Broker
 from lab.connect_cluster import ConnectCluster
 from lab.postgres import DATABASE, Postgres
@@ -35,8 +36,8 @@ SPEC: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[tuple[Postgres, ConnectCluster, Broker]]:
-    with run_postgres_lab(READY) as lab:
+def lab(connect_servers: ConnectServers) -> Iterator[tuple[Postgres, ConnectCluster, Broker]]:
+    with run_postgres_lab(READY, connect_servers) as lab:
         yield lab
 
 

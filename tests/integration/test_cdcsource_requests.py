@@ -1,11 +1,12 @@
 """Requests to a CDCSource that runs: snapshots of some tables and changes of the position, with real Debezium, PostgreSQL and Kafka."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, LiteralString
 
 import pytest
 
-from integration.captures import SOURCE, Capture
+from integration.captures import SOURCE, Capture, run_postgres_lab
+from integration.connect_servers import ConnectServers
 from integration.test_cdcsource import run_statements
 from lab.broker import Broker
 from lab.connect_cluster import ConnectCluster
@@ -39,12 +40,15 @@ BASE: dict[str, Any] = {
 
 
 @pytest.fixture
-async def capture() -> AsyncIterator[Capture]:
-    with Broker() as broker, Postgres() as database, ConnectCluster(broker.bootstrap) as workers:
-        for statement in PREPARE:
-            database.execute(statement)
-        async with Capture(database, workers, broker) as capture:
-            yield capture
+def lab(connect_servers: ConnectServers) -> Iterator[tuple[Postgres, ConnectCluster, Broker]]:
+    with run_postgres_lab(PREPARE, connect_servers) as lab:
+        yield lab
+
+
+@pytest.fixture
+async def capture(lab: tuple[Postgres, ConnectCluster, Broker]) -> AsyncIterator[Capture]:
+    async with Capture(*lab) as capture:
+        yield capture
 
 
 def incremental(capture: Capture) -> dict[str, Any]:

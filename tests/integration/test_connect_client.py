@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import pytest
 
+from integration.connect_servers import ConnectServers, leave_nothing
 from kappa_crds.cdcsource import CDC_SOURCE
 from kappa_operator.cdc.connector.common import Source
 from kappa_operator.cdc.connector.postgresql import CLASS, build_postgresql
 from kappa_operator.connect.client import HttpConnect
 from kappa_operator.connect.model import ConnectAccess, ConnectorOffsets, ConnectorStatus, OffsetEntry
 from kappa_operator.errors import ConnectBusy, ConnectorNotFound, ConnectRefused
-from lab.broker import Broker
 from lab.connect_cluster import ConnectCluster
 from lab.postgres import DATABASE, Postgres
 
@@ -36,8 +36,9 @@ class Lab:
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    with Broker() as broker, Postgres() as database, ConnectCluster(broker.bootstrap) as workers:
+def lab(connect_servers: ConnectServers) -> Iterator[Lab]:
+    workers, _ = connect_servers
+    with Postgres() as database, leave_nothing(connect_servers):
         database.execute("CREATE ROLE reader LOGIN SUPERUSER")
         database.execute("CREATE TABLE orders (id INT PRIMARY KEY, item TEXT)")
         database.execute("INSERT INTO orders SELECT number, 'tea' FROM generate_series(1, 100) AS number")

@@ -12,13 +12,12 @@ import pytest
 import yaml
 from confluent_kafka.admin import AdminClient, ConfigResource
 
+from integration.connect_servers import ConnectServers, leave_nothing
 from kappa_crds.cdcsource import CDC_SOURCE
 from kappa_operator.cdc.connector.common import Source
 from kappa_operator.cdc.connector.postgresql import build_postgresql
 from kappa_operator.connect.client import HttpConnect
 from kappa_operator.connect.model import ConnectAccess
-from lab.broker import Broker
-from lab.connect_cluster import ConnectCluster
 from lab.paths import REPOSITORY
 from lab.postgres import DATABASE, Postgres
 from lab.shell import wait_until
@@ -51,8 +50,9 @@ def build_config(port: int) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[tuple[Postgres, Session]]:
-    with Broker() as broker, Postgres() as database, ConnectCluster(broker.bootstrap) as workers:
+def session(connect_servers: ConnectServers) -> Iterator[tuple[Postgres, Session]]:
+    workers, broker = connect_servers
+    with Postgres() as database, leave_nothing(connect_servers):
         database.execute("CREATE ROLE reader LOGIN SUPERUSER")
         database.execute((EXAMPLE / "schema.sql").read_text())
         workers.write_sources({"shop.username": b"reader", "shop.password": b"unused"})
