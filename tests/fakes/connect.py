@@ -115,11 +115,6 @@ class FakeConnect(HttpConnect):
         self.accesses.append(access)
         return self.plugins
 
-    async def list_connectors(self, access: ConnectAccess) -> tuple[str, ...]:
-        """Return all names."""
-        self._answer()
-        return tuple(sorted(self.connectors))
-
     async def validate(self, access: ConnectAccess, name: str, config: dict[str, str]) -> Validation:
         """Refuse what is to be refused."""
         self._answer()

@@ -26,6 +26,7 @@ from kappa_operator.connect.client import HttpConnect
 from kappa_operator.connect.model import ConnectAccess
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.errors import ConnectorNotFound
 from kappa_operator.kafka.clients import AdminClients
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.settings import Settings
@@ -88,6 +89,14 @@ class DatabaseCapture(Operator, ABC, Generic[Database]):
     def access(self) -> ConnectAccess:
         """Return how to reach Kafka Connect."""
         return ConnectAccess(self.workers.url, None, None, None)
+
+    async def has_connector(self) -> bool:
+        """Return whether Kafka Connect has the connector."""
+        try:
+            await self.rest.get_status(self.access, SOURCE.name)
+        except ConnectorNotFound:
+            return False
+        return True
 
     def write(self, *, tls: bool = False, guard: Body | None = None, **fields: Any) -> None:
         """Apply the source; with TLS the authority is in the Secret `ca`. `guard` is that of the slot."""

@@ -44,6 +44,7 @@ SCHEMA = (
         latin CHAR(8) CHARACTER SET latin1, short VARCHAR(20), note TEXT, long_note LONGTEXT CHARACTER SET utf8mb4, bytes6 BINARY(6),
         bytes9 VARBINARY(9), blob_ BLOB, size ENUM('a', 'b|c'), sizes SET('x', 'y', 'z'), document JSON, uuid UUID,
         twice INT GENERATED ALWAYS AS (id * 2) STORED, thrice INT GENERATED ALWAYS AS (id * 3) VIRTUAL)""",
+    "CREATE TABLE shop.signals (id VARCHAR(128) PRIMARY KEY, type VARCHAR(64), data TEXT)",
     "INSERT INTO shop.orders SELECT seq, seq % 97, seq / 7, '2026-01-01' + INTERVAL seq SECOND, CONCAT('note ', seq) FROM seq_1_to_3000",
     "INSERT INTO shop.lines SELECT MD5(seq), CONCAT('Ä \"', seq, '|'), seq FROM seq_1_to_500",
 )
@@ -121,6 +122,7 @@ def configure(database: MariaDB, bootstrap: str) -> dict[str, str]:
         **configure_mariadb(database, bootstrap, "shop", PREFIX),
         "poll.interval.ms": "100",
         "heartbeat.interval.ms": "1000",
+        "signal.data.collection": "shop.signals",
     }
 
 
@@ -277,16 +279,37 @@ def plant(shop: Shop) -> dict[str, set[int]]:
     }
 
 
-def test_fifty_planted_differences_are_found_and_nothing_else(shop: Shop) -> None:
+def test_fifty_planted_differences_are_found_and_nothing_else_and_can_be_repaired(shop: Shop) -> None:
     planted = plant(shop)
     with writes(shop):
         found = shop.prove("orders")
+        repaired = shop.reconcile(
+            "orders", "--offsets-topic", OFFSETS, "--signal-table", "shop.signals", "--repair"
+        )
+        assert "Written: the connector reads these rows again." in repaired.stdout, repaired
+        wait_until(
+            lambda: shop.prove("orders")["counts"] == {"only-in-topic": len(planted["only-in-topic"])},
+            "the connector has read the rows again",
+            seconds=120,
+            every=3,
+        )
     kinds: dict[str, set[int]] = {kind: set() for kind in planted}
     for each in found["differences"]:
         kinds[each["kind"]].add(int(each["key"][0]))
     assert kinds == planted, found["notes"]
     assert sum(map(len, planted.values())) == 50
     assert found["undecided"] == []
+
+
+def test_the_signal_of_a_key_that_must_be_quoted_repairs_its_row(shop: Shop) -> None:
+    shop.run("INSERT INTO shop.lines VALUES (MD5(0), 'it''s \\\\ 100%', 0)")
+    shop.prove("lines")
+    shop.run_unlogged("UPDATE shop.lines SET quantity = 77 WHERE quantity = 0")
+    (found,) = shop.prove("lines", "--signal-table", "shop.signals", "--repair")["differences"]
+    assert (found["key"][1], found["columns"]) == ("it's \\ 100%", ["quantity"])
+    wait_until(
+        lambda: shop.prove("lines")["verdict"] == "equal", "the row was read again", seconds=120, every=2
+    )
 
 
 def test_without_later_changes_the_stored_position_decides(shop: Shop) -> None:

@@ -220,7 +220,7 @@ async def test_a_connector_of_mariadb_logs_in_for_its_history_of_schemas(
         assert not any("jaas" in name or PASSWORD in value for name, value in config.items())
         await put_config(client, lab, "stock", config)
         await await_offset(client, lab, "stock")
-        await client.restart_task(lab.group.access(0), "stock", 0)
+        await client.restart(lab.group.access(0), "stock", only_failed=False)
         database.execute("INSERT INTO shop.stock VALUES (2, 'milk')")
         records = await asyncio.to_thread(read_values, lab.bootstrap, "tables.shop.stock", 2)
         assert [(each["op"], each["after"]["item"]) for each in records] == [("r", "tea"), ("c", "milk")]

@@ -218,8 +218,12 @@ class CDCSourceSpec(Model):
             "spec.proof compares tables of PostgreSQL and MariaDB, as MySQL has no snapshot with a position; remove it",
         ),
         Rule(
-            "has(self.postgresql) || (!has(self.signalTable) && !has(self.offsets) && !has(self.schemaChanges) && (!has(self.snapshot) || !has(self.snapshot.incremental)))",
-            "spec.signalTable, spec.offsets, spec.schemaChanges and spec.snapshot.incremental need spec.postgresql",
+            "has(self.postgresql) || (!has(self.offsets) && !has(self.schemaChanges))",
+            "spec.offsets and spec.schemaChanges need spec.postgresql",
+        ),
+        Rule(
+            "has(self.postgresql) || !has(self.signalTable) || self.signalTable.contains('.')",
+            "spec.signalTable of MySQL and MariaDB must be DATABASE.TABLE, such as shop.kappa_signals",
         ),
         Rule(
             f"!has(self.config) || self.config.all(name, name in [{_TUNING}])",
@@ -245,7 +249,7 @@ class CDCSourceSpec(Model):
     """How the rows that the tables have already are read."""
     signal_table: ExactTable | None = None
     """The table by which snapshots of some tables are requested, as SCHEMA.TABLE. It has the columns id (primary key), type and
-    data of type text. The user of the connector needs SELECT, INSERT and DELETE on it."""
+    data of type text (in MySQL and MariaDB id of type varchar). The user of the connector needs SELECT, INSERT and DELETE on it."""
     outbox: Outbox | None = None
     """A table of events, which are written to topics by what they are about, in place of its change events."""
     topic_prefix: Annotated[

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kappa_operator.cdc.errors import DatabaseProblem
 from kappa_operator.cdc.facts import TableName
+from kappa_operator.cdc.quoting import POSTGRESQL
 from kappa_operator.cdc.reconcile.buckets import GROUPS, find_bucket, find_group
 from kappa_operator.cdc.reconcile.canonical import (
     LONG,
@@ -244,7 +245,7 @@ def test_signals_name_exactly_the_rows_that_a_snapshot_repairs() -> None:
         differ(DifferenceKind.ONLY_IN_TOPIC, "2", "x"),
         differ(DifferenceKind.ONLY_IN_DATABASE, "3", "y"),
     ]
-    (signal,) = build_signals(table, found, "proof")
+    (signal,) = build_signals(table, found, "proof", POSTGRESQL)
     assert json.loads(signal.data) == {
         "data-collections": [r"public\.orders"],
         "type": "incremental",
@@ -255,7 +256,7 @@ def test_signals_name_exactly_the_rows_that_a_snapshot_repairs() -> None:
             }
         ],
     }
-    statement = signal.build_statement(TableName("public", "signals"))
+    statement = signal.build_statement(TableName("public", "signals"), POSTGRESQL)
     assert statement.startswith(
         """INSERT INTO "public"."signals" VALUES ('proof-1', 'execute-snapshot', E'{"""
     )
@@ -263,7 +264,7 @@ def test_signals_name_exactly_the_rows_that_a_snapshot_repairs() -> None:
 
 def test_a_signal_fits_into_the_column_of_a_signal_table() -> None:
     many = [differ(DifferenceKind.CHANGED, str(n)) for n in range(1000)]
-    signals = build_signals(TABLE, many, "proof")
+    signals = build_signals(TABLE, many, "proof", POSTGRESQL)
     assert max(len(each.data) for each in signals) <= 2000
     assert len({each.id for each in signals}) == len(signals)
     assert sum(each.data.count("('") for each in signals) == 1000
@@ -271,7 +272,7 @@ def test_a_signal_fits_into_the_column_of_a_signal_table() -> None:
 
 def test_a_key_that_cannot_be_a_literal_repeats_the_snapshot_of_the_table() -> None:
     table = Table(NAME, (ID,), (Column("at", Kind.INSTANT, "timestamptz"),))
-    (signal,) = build_signals(table, [differ(DifferenceKind.CHANGED, "0000")], "proof")
+    (signal,) = build_signals(table, [differ(DifferenceKind.CHANGED, "0000")], "proof", POSTGRESQL)
     assert "additional-conditions" not in signal.data
 
 

@@ -102,7 +102,7 @@ def _find_signal_table(request: DatabaseRequest) -> TableName | None:
 def _judge_signals(facts: Facts, findings: Iterable[Finding], request: DatabaseRequest) -> Iterable[Finding]:
     """Yield the findings about the signal table: one that is missing has a statement, unlike other tables."""
     name = _find_signal_table(request)
-    if name is None or not isinstance(facts, PostgresFacts):
+    if name is None:
         yield from findings
         return
     yield from check_signal_table(facts, name)
@@ -137,7 +137,10 @@ def _count_tables(facts: Facts, request: DatabaseRequest) -> int:
     rules, signals = build_request(request), _find_signal_table(request)
     if isinstance(facts, PostgresFacts):
         return sum(each.name != signals for each in list_published(facts, rules))
-    return sum(any(pattern.matches(each.name) for pattern in rules.patterns) for each in facts.tables)
+    return sum(
+        each.name != signals and any(pattern.matches(each.name) for pattern in rules.patterns)
+        for each in facts.tables
+    )
 
 
 def _describe_postgresql(facts: Facts, request: DatabaseRequest) -> dict[str, object]:

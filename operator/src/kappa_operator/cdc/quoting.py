@@ -4,6 +4,9 @@ A name may have any character. PostgreSQL has escapes for those that are not pri
 cannot steer a terminal.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from kappa_operator.cdc.facts import TableName
 
 
@@ -43,3 +46,27 @@ def quote_mysql_table(table: TableName) -> str:
 def quote_mysql_account(account: tuple[str, str]) -> str:
     """Return an account: user and host."""
     return f"{quote_mysql(account[0])}@{quote_mysql(account[1])}"
+
+
+def quote_mysql_text(text: str) -> str:
+    """Return a literal of MySQL or MariaDB, for any `sql_mode`: what a backslash means depends on it."""
+    if "\\" in text:
+        return f"_utf8mb4 X'{text.encode().hex().upper()}'"
+    doubled = text.replace("'", "''")
+    return f"'{doubled}'"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a database quotes names and texts."""
+
+    name: Callable[[str], str]
+    text: Callable[[str], str]
+
+    def table(self, table: TableName) -> str:
+        """Return a table with its schema."""
+        return f"{self.name(table.schema)}.{self.name(table.name)}"
+
+
+POSTGRESQL = Dialect(quote_postgresql, quote_postgresql_text)
+MYSQL = Dialect(quote_mysql, quote_mysql_text)

@@ -24,7 +24,7 @@ from kappa_operator.cdc.postgresql import (
     explain_refusal,
     name_address,
 )
-from kappa_operator.cdc.quoting import quote_postgresql, quote_postgresql_table
+from kappa_operator.cdc.quoting import POSTGRESQL, quote_postgresql, quote_postgresql_table
 from kappa_operator.cdc.signals import Signal
 from kappa_operator.cdc.work import DatabaseResult, SignalRequest, SignalTable
 
@@ -184,7 +184,7 @@ def write_signals(address: Address, table: TableName, signals: Iterable[Signal])
         with connection:
             connection.execute(b"SELECT set_config('search_path', '', true)")
             for signal in signals:
-                connection.execute(signal.build_statement(table).encode())
+                connection.execute(signal.build_statement(table, POSTGRESQL).encode())
     except psycopg.Error as error:
         raise DatabaseProblem(
             f"{name_address(address)}: the signal was not written to {table}: SQLSTATE {error.sqlstate}"

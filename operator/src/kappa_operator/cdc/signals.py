@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kappa_crds.cdcsource_requests import Comparison, RowCondition
 from kappa_operator.cdc.facts import TableName
-from kappa_operator.cdc.quoting import quote_postgresql, quote_postgresql_table, quote_postgresql_text
+from kappa_operator.cdc.quoting import Dialect
 
 EXECUTE, STOP = "execute-snapshot", "stop-snapshot"
 SYMBOLS = {
@@ -33,10 +33,10 @@ class Signal:
     data: str
     type: str = EXECUTE
 
-    def build_statement(self, table: TableName) -> str:
+    def build_statement(self, table: TableName, dialect: Dialect) -> str:
         """Return the statement that writes it, which a person can run."""
-        values = ", ".join(map(quote_postgresql_text, (self.id, self.type, self.data)))
-        return f"INSERT INTO {quote_postgresql_table(table)} VALUES ({values});"  # noqa: S608 - all parts are quoted
+        values = ", ".join(map(dialect.text, (self.id, self.type, self.data)))
+        return f"INSERT INTO {dialect.table(table)} VALUES ({values});"  # noqa: S608 - all parts are quoted
 
 
 def describe_snapshot(conditions: Mapping[TableName, str]) -> str:
@@ -62,9 +62,9 @@ def _name(table: TableName) -> str:
     return "".join(char if char.isalnum() or char == "_" else f"\\{char}" for char in str(table))
 
 
-def build_condition(conditions: Sequence[RowCondition]) -> str:
+def build_condition(conditions: Sequence[RowCondition], dialect: Dialect) -> str:
     """Return conditions as SQL. Columns and values are quoted, so they are never read as anything else."""
     return " AND ".join(
-        f"{quote_postgresql(each.column)} {SYMBOLS[each.operator]} {quote_postgresql_text(each.value)}"
+        f"{dialect.name(each.column)} {SYMBOLS[each.operator]} {dialect.text(each.value)}"
         for each in conditions
     )

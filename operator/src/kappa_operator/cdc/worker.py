@@ -8,6 +8,7 @@ import asyncio
 import sys
 from pathlib import Path
 
+from kappa_operator.cdc import send, send_mysql
 from kappa_operator.cdc.address import Address, DatabaseKind
 from kappa_operator.cdc.check import gather_facts
 from kappa_operator.cdc.drop import drop_replication
@@ -15,7 +16,6 @@ from kappa_operator.cdc.errors import ConnectDenied, DatabaseProblem
 from kappa_operator.cdc.login import build_address
 from kappa_operator.cdc.outcome import build_request, judge
 from kappa_operator.cdc.rules import describe_connect_denied
-from kappa_operator.cdc.send import send_signal
 from kappa_operator.cdc.work import DatabaseRequest, DatabaseResult, DatabaseTask, FoundProblem
 
 
@@ -24,6 +24,8 @@ async def work(request: DatabaseRequest, login: Path) -> DatabaseResult:
     address = build_address(request, login, DatabaseKind(request.kind))
     try:
         if request.signal is not None:
+            is_mysql = address.kind is DatabaseKind.MYSQL
+            send_signal = send_mysql.send_signal if is_mysql else send.send_signal
             return await send_signal(address, request.signal)
         if request.task is not DatabaseTask.CHECK:
             publication = request.publication if request.drop_publication else ""

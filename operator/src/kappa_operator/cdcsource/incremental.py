@@ -19,6 +19,7 @@ from kappa_operator.cdc.connector.expressions import qualify
 from kappa_operator.cdc.connector.postgresql import SCHEMA
 from kappa_operator.cdc.facts import TableName
 from kappa_operator.cdc.patterns import TablePattern
+from kappa_operator.cdc.quoting import MYSQL, POSTGRESQL
 from kappa_operator.cdc.work import DatabaseResult, DatabaseTask, SignalRequest, SignalTable
 from kappa_operator.cdcsource.check import LONGEST
 from kappa_operator.cdcsource.model import CDCSourceObserved, is_database_ready, is_snapshotting
@@ -143,7 +144,8 @@ def build_signal(resource: CDCSourceResource, known: IncrementalStatus) -> Signa
         return SignalRequest(
             target=place, id=f"{known.signal}-stop", type=signals.STOP, data=signals.describe_stop()
         )
-    conditions = {_parse(each.table): signals.build_condition(each.where) for each in wanted.tables}
+    dialect = POSTGRESQL if resource.spec.postgresql else MYSQL
+    conditions = {_parse(each.table): signals.build_condition(each.where, dialect) for each in wanted.tables}
     keyed = [TablePattern.parse(each.table, SCHEMA) for each in resource.spec.keys]
     tables = tuple(
         SignalTable(
@@ -212,10 +214,11 @@ def follow_snapshot(observed: CDCSourceObserved, now: datetime) -> tuple[Increme
     offset = connector.offset
     if offset is None:
         return supersede(known, now), ()
-    left = list_left(offset, known.signal)
+    left = list_left(offset, known.signal, (each.table for each in known.tables))
     if left:
         return measure(known, offset, left, now), ()
-    is_seen = known.state is IncrementalState.RUNNING
+    # The tables of MySQL and MariaDB may be those of another signal, so the position has to be behind that of this one.
+    is_seen = known.state is IncrementalState.RUNNING and observed.resource.spec.postgresql is not None
     if not is_seen and (observed.position or 0) < known.position:
         return known, ()
     return _end(known, now)

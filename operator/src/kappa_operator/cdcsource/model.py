@@ -14,6 +14,7 @@ from kappa_crds.resource import ResourceStatus
 from kappa_operator.cdc.binlog import find_mark
 from kappa_operator.cdc.connector.common import OWNER
 from kappa_operator.cdc.guard import find_position
+from kappa_operator.cdc.reconcile.mariadb.position import encode_position
 from kappa_operator.cdc.work import DatabaseResult
 from kappa_operator.cdcsource.objects import CDCSourceResource, describe_database, get_prefix
 from kappa_operator.connect.model import FAILED, RUNNING, ConnectorOffsets, ConnectorStatus
@@ -130,9 +131,15 @@ class CDCSourceObserved:
 
     @property
     def position(self) -> int | None:
-        """Return the position of the connector in the log of PostgreSQL."""
+        """Return the position of the connector in the log of the database, as a number that grows."""
         offset = self.connector.offset if self.connector else None
-        return None if offset is None else find_position(offset)
+        if offset is None:
+            return None
+        mark = find_mark(offset)
+        try:
+            return find_position(offset) if mark is None else encode_position(mark.file, mark.position)
+        except ValueError:  # the name of the file has no number
+            return None
 
 
 def find_log_position(observed: CDCSourceObserved) -> LogMark | None:

@@ -7,7 +7,7 @@ AbstractIncrementalSnapshotContext of Debezium, and the specification of Java ob
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -28,8 +28,11 @@ _KEY = re.compile(
 _BYTES = {b"lang.Short": 2, b"lang.Integer": 4, b"lang.Long": 8, b"util.UUID": 16}
 
 
-def list_left(offset: Mapping[str, Any], signal: str) -> tuple[str, ...]:
-    """Return the tables of a signal that are not read yet, the present one first."""
+def list_left(offset: Mapping[str, Any], signal: str, tables: Iterable[str]) -> tuple[str, ...]:
+    """Return the tables of a signal that are not read yet, the present one first.
+
+    Debezium before 3.7 does not store which signal a table is from: then all tables that the request names are counted.
+    """
     text = offset.get(_LEFT)
     if not isinstance(text, str) or len(text) > _LONGEST:
         return ()
@@ -38,7 +41,12 @@ def list_left(offset: Mapping[str, Any], signal: str) -> tuple[str, ...]:
     except ValueError:
         return ()
     entries = [each for each in known if isinstance(each, dict)] if isinstance(known, list) else []
-    return tuple(str(each.get(_ID, ""))[:200] for each in entries if each.get(_SIGNAL) == signal)
+    wanted = set(tables)
+    return tuple(
+        str(each.get(_ID, ""))[:200]
+        for each in entries
+        if each.get(_SIGNAL) == signal or (_SIGNAL not in each and each.get(_ID) in wanted)
+    )
 
 
 def parse_key(text: object) -> int | None:

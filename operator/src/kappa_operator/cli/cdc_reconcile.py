@@ -7,16 +7,17 @@ from typing import Annotated
 
 import typer
 
+from kappa_operator.cdc import send, send_mysql
 from kappa_operator.cdc.address import Address, DatabaseKind, parse_address
 from kappa_operator.cdc.errors import DatabaseProblem
 from kappa_operator.cdc.facts import TableName
 from kappa_operator.cdc.patterns import TablePattern
+from kappa_operator.cdc.quoting import MYSQL, POSTGRESQL
 from kappa_operator.cdc.reconcile.model import Proof, Request, Table, Verdict
 from kappa_operator.cdc.reconcile.repair import build_signals
 from kappa_operator.cdc.reconcile.run import reconcile as prove
 from kappa_operator.cdc.reconcile.settings import parse_settings
 from kappa_operator.cdc.reconcile.shape import DECIMALS, UNITS
-from kappa_operator.cdc.send import write_signals
 from kappa_operator.cdc.signals import Signal
 from kappa_operator.cli.cdc_options import (
     CaFile,
@@ -125,23 +126,17 @@ def reconcile(
         settings = parse_settings(read_text(kafka_config)) if kafka_config else {}
     except ValueError as error:
         raise CommandError(str(error), Exit.USAGE) from None
-    if address.kind is DatabaseKind.MYSQL and signals_to is not None:
-        raise CommandError(
-            "rows of MariaDB are only reported: leave out --signal-table and --repair", Exit.USAGE
-        )
     if repair and signals_to is None:
         raise CommandError("--repair needs --signal-table", Exit.USAGE)
     found, proof = _prove(address, request, {**settings, "bootstrap.servers": bootstrap})
-    signals = (
-        build_signals(
-            found, proof.differences, f"kappa-{proof.position.replace('/', '-')}-{int(time.time())}"
-        )
-        if address.kind is DatabaseKind.POSTGRESQL
-        else ()
-    )
+    dialect = POSTGRESQL if address.kind is DatabaseKind.POSTGRESQL else MYSQL
+    name = f"kappa-{proof.position.replace('/', '-')}-{int(time.time())}"
+    signals = build_signals(found, proof.differences, name, dialect)
     if repair and signals_to is not None and signals:
         _write(address, signals_to, signals)
-    _print(proof, signals, signals_to, output, is_written=repair)
+    target = signals_to or TableName("SCHEMA", "SIGNAL_TABLE")
+    statements = [each.build_statement(target, dialect) for each in signals]
+    _print(proof, statements, output, is_written=repair)
     raise typer.Exit(_EXITS[proof.verdict])
 
 
@@ -168,22 +163,18 @@ def _prove(address: Address, request: Request, settings: Mapping[str, str]) -> t
 
 
 def _write(address: Address, table: TableName, signals: tuple[Signal, ...]) -> None:
+    sender = send if address.kind is DatabaseKind.POSTGRESQL else send_mysql
     try:
-        write_signals(address, table, signals)
+        sender.write_signals(address, table, signals)
     except DatabaseProblem as error:
         raise CommandError(str(error)) from None
 
 
-def _print(
-    proof: Proof, signals: tuple[Signal, ...], table: TableName | None, output: Output, *, is_written: bool
-) -> None:
-    target = table or TableName("SCHEMA", "SIGNAL_TABLE")
-    statements = [each.build_statement(target) for each in signals]
-
+def _print(proof: Proof, statements: list[str], output: Output, *, is_written: bool) -> None:
     def build() -> dict[str, object]:
         return {
             **proof.to_manifest(),
-            "repair": {"written": is_written and bool(signals), "statements": statements},
+            "repair": {"written": is_written and bool(statements), "statements": statements},
         }
 
     view = lambda: build_reconcile_view(proof, statements, is_written=is_written)  # noqa: E731

@@ -43,7 +43,7 @@ LARGEST = 2**20
 _SLOTS = 32
 Body = dict[str, Any]
 Answer = TypeVar("Answer", bound=BaseModel)
-_PLUGINS, _CONFIG, _NAMES = TypeAdapter(list[Plugin]), TypeAdapter(dict[str, str]), TypeAdapter(list[str])
+_PLUGINS, _CONFIG = TypeAdapter(list[Plugin]), TypeAdapter(dict[str, str])
 _TOPICS = TypeAdapter(dict[str, dict[str, list[str]]])
 
 
@@ -68,10 +68,6 @@ class HttpConnect:
     async def list_plugins(self, access: ConnectAccess) -> tuple[Plugin, ...]:
         """Return the connectors that the workers have; raise ConnectFailure."""
         return tuple(_parse_as(_PLUGINS, await self._request(access, "GET", "/connector-plugins")))
-
-    async def list_connectors(self, access: ConnectAccess) -> tuple[str, ...]:
-        """Return the names of all connectors; raise ConnectFailure."""
-        return tuple(_parse_as(_NAMES, await self._request(access, "GET", "/connectors")))
 
     async def validate(self, access: ConnectAccess, name: str, config: dict[str, str]) -> Validation:
         """Return what Kafka Connect has against a configuration. Connectors of databases log in for it; raise ConnectFailure."""
@@ -119,10 +115,6 @@ class HttpConnect:
         """Restart a connector and its tasks, or only what failed."""
         query = f"includeTasks=true&onlyFailed={'true' if only_failed else 'false'}"
         await self._request(access, "POST", f"{_path(name)}/restart?{query}")
-
-    async def restart_task(self, access: ConnectAccess, name: str, task: int) -> None:
-        """Restart one task."""
-        await self._request(access, "POST", f"{_path(name)}/tasks/{task:d}/restart")
 
     async def delete(self, access: ConnectAccess, name: str) -> None:
         """Delete a connector; one that is gone is fine. Its offsets stay."""

@@ -6,7 +6,7 @@ The column `data` of a signal table has 2,048 characters as a rule, so a signal 
 from collections.abc import Iterable, Sequence
 
 from kappa_operator.cdc.facts import TableName
-from kappa_operator.cdc.quoting import quote_postgresql, quote_postgresql_text
+from kappa_operator.cdc.quoting import Dialect
 from kappa_operator.cdc.reconcile.model import Difference, DifferenceKind, Table
 from kappa_operator.cdc.signals import Signal, describe_snapshot
 
@@ -14,7 +14,9 @@ _LONGEST = 2000
 _REPAIRED = (DifferenceKind.ONLY_IN_DATABASE, DifferenceKind.CHANGED)
 
 
-def build_signals(table: Table, differences: Iterable[Difference], name: str) -> tuple[Signal, ...]:
+def build_signals(
+    table: Table, differences: Iterable[Difference], name: str, dialect: Dialect
+) -> tuple[Signal, ...]:
     """Return the signals that repair rows which the topic lacks or has wrong. `name` makes their ids unique.
 
     A key whose text the database does not read back leads to one signal for the whole table.
@@ -24,22 +26,24 @@ def build_signals(table: Table, differences: Iterable[Difference], name: str) ->
         return ()
     if not table.is_searchable:
         return (Signal(f"{name}-1", _describe(table.name, "")),)
-    return tuple(Signal(f"{name}-{number}", data) for number, data in enumerate(_split(table, keys), 1))
+    return tuple(
+        Signal(f"{name}-{number}", data) for number, data in enumerate(_split(table, keys, dialect), 1)
+    )
 
 
-def _split(table: Table, keys: Sequence[tuple[str, ...]]) -> Iterable[str]:
+def _split(table: Table, keys: Sequence[tuple[str, ...]], dialect: Dialect) -> Iterable[str]:
     part: list[tuple[str, ...]] = []
     for key in keys:
-        if part and len(_describe(table.name, _filter(table, [*part, key]))) > _LONGEST:
-            yield _describe(table.name, _filter(table, part))
+        if part and len(_describe(table.name, _filter(table, [*part, key], dialect))) > _LONGEST:
+            yield _describe(table.name, _filter(table, part, dialect))
             part = []
         part.append(key)
-    yield _describe(table.name, _filter(table, part))
+    yield _describe(table.name, _filter(table, part, dialect))
 
 
-def _filter(table: Table, keys: Sequence[tuple[str, ...]]) -> str:
-    names = ", ".join(quote_postgresql(each.name) for each in table.key)
-    rows = ["(" + ", ".join(map(quote_postgresql_text, key)) + ")" for key in keys]
+def _filter(table: Table, keys: Sequence[tuple[str, ...]], dialect: Dialect) -> str:
+    names = ", ".join(dialect.name(each.name) for each in table.key)
+    rows = ["(" + ", ".join(map(dialect.text, key)) + ")" for key in keys]
     return f"({names}) IN ({', '.join(rows)})"
 
 
