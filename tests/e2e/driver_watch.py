@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import IO, Any, Self
 
+from kappa_operator.pipeline.objects import REVISION_LABEL
 from lab.paths import BIN, KUBECONFIG
 
 _STANDBY = "kappa-platform.io/standby"
@@ -27,15 +28,18 @@ class Driver:
     name: str
     generation: int
     stands_by: bool
+    revision: str = ""
 
 
 class DriverWatch:
     """A context. A driver counts as alive from the moment its pod exists until its container has ended.
 
     One that stands by does nothing while the one that it is made beside is alive, so it counts once none of an older generation is.
+    With `by_revision` the drivers of each revision count by themselves: a reprocessing has two runs, of two revisions.
     """
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, *, by_revision: bool = False) -> None:
+        self._by_revision = by_revision
         self.history: list[str] = []
         self.most_alive = 0
         self._alive: dict[str, Driver] = {}
@@ -95,11 +99,15 @@ class DriverWatch:
             self._alive.pop(uid, None)
         else:
             notes = pod["metadata"].get("annotations", {})
-            self._alive[uid] = Driver(name, int(notes[_GENERATION]), _STANDBY in notes)
-        drivers = list(self._alive.values())
+            revision = pod["metadata"]["labels"][REVISION_LABEL] if self._by_revision else ""
+            self._alive[uid] = Driver(name, int(notes[_GENERATION]), _STANDBY in notes, revision)
         self.history.append(
-            f"{kind} {name} {state}; alive: {', '.join(each.name for each in drivers) or 'none'}"
+            f"{kind} {name} {state}; alive: {', '.join(each.name for each in self._alive.values()) or 'none'}"
         )
+        for revision in {each.revision for each in self._alive.values()}:
+            self._count([each for each in self._alive.values() if each.revision == revision])
+
+    def _count(self, drivers: list[Driver]) -> None:
         oldest = min((each.generation for each in drivers), default=0)
         waiting = [each for each in drivers if each.stands_by and each.generation > oldest]
         self.most_alive = max(self.most_alive, len(drivers) - len(waiting))

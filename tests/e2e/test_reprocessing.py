@@ -33,13 +33,19 @@ def place(platform: None) -> Iterator[Place]:
 
 
 @contextmanager
-def writing(topic: str) -> Iterator[list[int]]:
-    """Write numbered records all the time; the list has how many were written."""
+def writing(topic: str, bootstrap: str | None = None, pause: float = _PAUSE) -> Iterator[list[int]]:
+    """Write numbered records all the time, each once; the list has how many were written."""
     written, ending = [0], threading.Event()
-    producer = Producer({"bootstrap.servers": kafka.host_bootstrap(), "acks": "all"})
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap or kafka.host_bootstrap(),
+            "enable.idempotence": True,
+            "log_level": 0,
+        }
+    )
 
     def run() -> None:
-        while not ending.wait(_PAUSE):
+        while not ending.wait(pause):
             seq = written[0]
             producer.produce(topic, json.dumps({"k": f"k{seq % 12}", "seq": seq}).encode(), f"k{seq % 12}")
             written[0] += 1
@@ -84,12 +90,13 @@ def read(topic: str, starts: dict[str, int], ends: dict[str, int] | None = None)
 class PollingReader:
     """Polls an output all the time, as an application does with the client, and notes number, price and topic of each record."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, bootstrap: str | None = None) -> None:
         self.found: list[tuple[int, int, str]] = []
         self.errors: list[Exception] = []
         self._ending = threading.Event()
         resolve = build_resolver(place.name, "counts", "prices")
-        self._reader = OutputReader({"bootstrap.servers": kafka.host_bootstrap(), "log_level": 0}, resolve)
+        config = {"bootstrap.servers": bootstrap or kafka.host_bootstrap(), "log_level": 0}
+        self._reader = OutputReader(config, resolve)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
