@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -33,7 +33,8 @@ def leave_nothing(servers: ConnectServers) -> Iterator[None]:
     workers, broker = servers
     yield
     workers.start()  # a test may have killed it
-    asyncio.run(_delete_connectors(ConnectAccess(workers.url, None, None, None)))
+    access = ConnectAccess(workers.url, None, None, None)
+    asyncio.run(_delete_connectors(access, workers.list_connectors()))
     workers.write_sources({})
     _forget_positions(broker.bootstrap)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
@@ -42,11 +43,11 @@ def leave_nothing(servers: ConnectServers) -> Iterator[None]:
         deleted.result(_SECONDS)
 
 
-async def _delete_connectors(access: ConnectAccess) -> None:
+async def _delete_connectors(access: ConnectAccess, names: Iterable[str]) -> None:
     """Delete their positions first, which stops and fences tasks that would write them once more."""
     client = HttpConnect()
     try:
-        for name in await client.list_connectors(access):
+        for name in names:
             await client.stop(access, name)
             await _delete_offsets(client, access, name)
             await client.delete(access, name)

@@ -1,9 +1,11 @@
-"""Distributed workers of Kafka Connect for a test, with Debezium's connectors for PostgreSQL and MariaDB: the REST API as it is on a cluster.
+"""Distributed workers of Kafka Connect for a test, with Debezium's connectors: the REST API as it is on a cluster.
 
 The files of `sources` are where workers on a cluster mount the credentials of sources: a namespace of the worker's own has that folder.
 """
 
+import json
 import signal
+import urllib.request
 from collections.abc import Mapping, Sequence
 
 from lab import kafka_jars
@@ -58,13 +60,13 @@ class ConnectCluster(LabServer):
         self._plugins, self._java_options = plugins, java
         (self._port,) = free_ports(1)
         self.sources = self._home / "sources"
-        json = "org.apache.kafka.connect.json.JsonConverter"
+        converter = "org.apache.kafka.connect.json.JsonConverter"
         self._settings = {
             "bootstrap.servers": bootstrap,
             "listeners": self.url,
             "group.id": "connect",
-            "key.converter": json,
-            "value.converter": json,
+            "key.converter": converter,
+            "value.converter": converter,
             "plugin.discovery": "service_load",
             "exactly.once.source.support": "enabled",
             "offset.flush.interval.ms": "1000",
@@ -82,6 +84,11 @@ class ConnectCluster(LabServer):
     def url(self) -> str:
         """Return the address of the REST API."""
         return f"http://127.0.0.1:{self._port}"
+
+    def list_connectors(self) -> list[str]:
+        """Return the names of all connectors."""
+        with urllib.request.urlopen(f"{self.url}/connectors", timeout=30) as answer:
+            return list(json.load(answer))
 
     def write_sources(self, values: Mapping[str, bytes]) -> None:
         """Do what the kubelet does when the Secret of the workers changes."""
