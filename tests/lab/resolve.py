@@ -7,7 +7,7 @@ from typing import Any
 from kappa_client import Alias, ResolveError, parse_alias
 from kappa_crds.alias import resolve_alias
 from kappa_crds.kinds import find_kind
-from kappa_operator.cli.resolve import build_data
+from kappa_operator.cli.resolve import build_data, list_statuses
 from lab.errors import LabError
 from lab.kube import kubectl
 
@@ -30,8 +30,7 @@ def build_resolver(namespace: str, pipeline: str, topic: str) -> Callable[[], Al
         writer = next((each for each in found["Pipeline"] if each["metadata"]["name"] == pipeline), None)
         if writer is None:
             raise ResolveError(f"pipeline {pipeline} is not there")
-        own = [each for each in found["Reprocessing"] if each["spec"]["pipelineRef"] == pipeline]
-        statuses = [(each["metadata"]["name"], find_kind("Reprocessing").parse(each).status) for each in own]
+        statuses = list(list_statuses(found["Reprocessing"], pipeline))
         alias = resolve_alias(topic, find_kind("Pipeline").parse(writer).status, statuses)
         if alias is None:
             raise ResolveError(f"pipeline {pipeline} does not write {topic} yet")

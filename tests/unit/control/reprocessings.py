@@ -96,6 +96,8 @@ def list_outputs(life: Life) -> dict[str, TopicOffsets]:
     """Return by the address of each driver the ends of its output topic."""
     found = {}
     for pod in life.node.find_pods():
+        if "deletionTimestamp" in pod["metadata"]:
+            continue  # the revision of a deleted pipeline may be gone before its driver
         revision = read_revision(life, pod)
         topics = [revision["topics"][sink["kafka"]["topic"]] for sink in revision["spec"]["sinks"]]
         end = life.find_end if isinstance(life, ShadowLife) else find_end

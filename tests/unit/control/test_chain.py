@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from kappa_crds import API_VERSION
 from kappa_crds.kinds import find_kind
 from kappa_crds.reprocessing import ReprocessingPhase
 from kappa_operator.cli.reprocess_plan import plan_start
@@ -23,12 +24,13 @@ from unit.control.chains import (
     resolve_all,
     write_member,
 )
-from unit.control.lives import CRASH, HOPELESS, both, write
+from unit.control.lives import CRASH, HOPELESS, both, delete, write
 from unit.control.reprocessings import (
     FIXED,
     OTHER,
     SPEC,
     check,
+    delete_reprocessing,
     find_all,
     list_outputs,
     list_phases,
@@ -94,6 +96,12 @@ async def test_an_abort_removes_the_runs_and_the_topics_of_all() -> None:
     assert list_phases(life) == [ReprocessingPhase.READY_TO_CUT]
     assert life.node.count_alive() == 6
     assert {"out.r1", "totals.r1", "tops.r1"} <= set(life.describe()["topics"])
+    held = {
+        body["metadata"]["name"]
+        for body in life.operator.cluster.find(API_VERSION, "Topic")
+        if any("hold" in each for each in body["metadata"].get("annotations", {}))
+    }
+    assert held == {"in", "out.r1", "totals.r1"}, "what a new version still has to read is not deleted"
     request("Abort")(life)
     await life.settle()
     assert list_phases(life) == [ReprocessingPhase.ABORTED]
@@ -207,3 +215,24 @@ async def test_start_with_downstream_makes_dependent_pipelines_members() -> None
     assert "with Pipeline totals: does not take part yet; reads from delays" in screen
     await life.settle()
     assert get_topics(life) == NEW
+
+
+async def test_members_make_a_recorded_cut_although_the_first_pipeline_is_deleted() -> None:
+    life = await run(write(CHAIN), both(pause_at("CuttingOver"), write(CHANGED)))
+    reprocessing = Key("Reprocessing", "shop", find_all(life)[0]["metadata"]["name"])
+    while "cut" not in find_all(life)[0]["status"]:
+        life.operator.drivers.outputs_at.update(list_outputs(life))
+        await life.operator.reconcile(reprocessing)
+    delete(life)
+    await life.settle()
+    assert get_topics(life) == {name: NEW[name] for name in ("totals", "tops")}
+    assert find_all(life) == []
+    assert life.node.count_alive() == 2
+    assert [each["role"] for each in read_member(life, "tops")["runs"]] == ["active"]
+
+
+async def test_deleting_the_reprocessing_removes_the_runs_of_all() -> None:
+    life = await run(write(CHAIN), write(BY_HAND), delete_reprocessing)
+    assert get_topics(life) == OLD
+    assert find_all(life) == []
+    assert life.node.count_alive() == 3

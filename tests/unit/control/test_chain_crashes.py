@@ -20,7 +20,15 @@ from unit.control.chains import (
     write_member,
 )
 from unit.control.lives import CRASH, HOPELESS, Step, both, lose_driver, write
-from unit.control.reprocessings import OTHER, check, list_phases, live_and_die, pause_at, request
+from unit.control.reprocessings import (
+    OTHER,
+    check,
+    delete_reprocessing,
+    list_phases,
+    live_and_die,
+    pause_at,
+    request,
+)
 
 _IN_CI = ("to the end",)
 """The others take a minute of a core each."""
@@ -38,6 +46,7 @@ STEPS: dict[str, tuple[Step, ...]] = {
         both(pause_at("Soaking"), write(CHANGED)),
         write_member("tops", trigger={"maxRecords": 5}),
     ),
+    "deleting it": (write(CHAIN), write(BY_HAND), delete_reprocessing),
     "deleting a member": (write(CHAIN), write(BY_HAND), delete_member("tops")),
     "a member that cannot run": (write(CHAIN), both(fail_member("totals", HOPELESS), write(CHANGED))),
     "a member that fails while all soak": (

@@ -103,7 +103,7 @@ def describe_forecast(found: Forecast) -> Iterator[str]:
         yield f"  output   {new} beside {old}"
     yield f"  room     a second driver ({resources.driver.cpu} CPU, {resources.driver.memory}), {resources.executors.count} more executors"
     gates = ", ".join(f"{name} {value}" for name, value in policy.gates.to_manifest().items()) or "cut Manual"
-    yield f"  policy   gates: {gates}; soak {policy.soak}; outputs of the version that ends: {policy.outputs}"
+    yield f"  policy   gates: {gates}; soak {policy.soak}; outputs of the version that ends: {policy.outputs}; Pipelines that read the outputs: {policy.downstream}"
     yield "Nothing was changed."
 
 

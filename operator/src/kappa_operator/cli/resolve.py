@@ -49,14 +49,14 @@ async def read_alias(api: ApiCluster, namespace: str, topic: str) -> Alias:
     writer = find_kind("Pipeline").parse(writers[0])
     # After the Pipelines: a move of one that was read is then known too.
     bodies = await api.list_objects(API_VERSION, "Reprocessing", namespace)
-    found = list(_list_statuses(bodies, writer.metadata.name))
+    found = list(list_statuses(bodies, writer.metadata.name))
     alias = resolve_alias(topic, writer.status, found)
     if alias is None:
         raise AssertionError("the writer has an output of that name")
     return alias
 
 
-def _list_statuses(bodies: Iterable[Body], pipeline: str) -> Iterator[tuple[str, ReprocessingStatus]]:
+def list_statuses(bodies: Iterable[Body], pipeline: str) -> Iterator[tuple[str, ReprocessingStatus]]:
     """Yield the Reprocessings of a Pipeline, by name, with the status as it is for it."""
     for body in bodies:
         status: ReprocessingStatus = find_kind("Reprocessing").parse(body).status

@@ -11,6 +11,7 @@ from kappa_crds.reprocessing import WANTS_SHADOW, MemberStatus, ReprocessingStat
 from kappa_crds.reprocessing_policy import Downstream
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.keys import Key
+from kappa_operator.engine.references import find_users
 from kappa_operator.pipeline.objects import PipelineResource
 from kappa_operator.pipeline.revision import list_read
 from kappa_operator.reprocessing.objects import ReprocessingResource, view_reprocessing
@@ -81,11 +82,8 @@ def _matches(pattern: str | None, topic: str) -> bool:
 
 def find_joinable(cache: ResourceCache, pipeline: PipelineResource) -> ReprocessingResource | None:
     """Return the Reprocessing of another Pipeline that this one is a member of, while its new version is wanted."""
-    namespace, name = pipeline.metadata.namespace, pipeline.metadata.name
-    for key in cache.find("Reprocessing", namespace):
-        members = ((cache.get_body(key) or {}).get("status") or {}).get("members") or ()
-        if not any(each.get("pipelineRef") == name for each in members):
-            continue
+    name = pipeline.metadata.name
+    for key in find_users(cache, Key.of(pipeline), "Reprocessing"):
         found: ReprocessingResource | None = cache.get(key)
         if found is None or found.spec.pipeline_ref == name or found.status.phase not in WANTS_SHADOW:
             continue

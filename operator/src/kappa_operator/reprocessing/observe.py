@@ -24,6 +24,7 @@ from kappa_operator.pipeline.log import observe_pipeline_log, plan_holds, plan_r
 from kappa_operator.pipeline.objects import PipelineResource, build_token_ref
 from kappa_operator.pipeline.observe import observe_drivers, observe_progress
 from kappa_operator.pipeline.shadow.model import BESIDE
+from kappa_operator.pipeline.shadow.topics import name_topic_resource
 from kappa_operator.reprocessing.catch_up import list_positions
 from kappa_operator.reprocessing.chain import NoChain, find_members
 from kappa_operator.reprocessing.model import Driver, Reader, ReplayQuota, ReprocessingObserved
@@ -273,7 +274,8 @@ async def _observe_log(
         observed = replace(observed, proof=join_proofs(proofs))
 
     async def plan() -> Holds:
-        found = [await plan_holds(context, each, name_holder(key.name)) for each in logs]
+        read = (*logs, *_list_new_logs(observed))
+        found = [await plan_holds(context, each, name_holder(key.name)) for each in read]
         actions = {
             (each.manifest["kind"], each.manifest["metadata"]["name"]): each
             for holds in found
@@ -288,6 +290,28 @@ async def _observe_log(
     except KappaError:
         return observed  # the proof or the drivers report it
     return replace(observed, holds=holds)
+
+
+def _list_new_logs(observed: ReprocessingObserved) -> Iterator[PipelineResource]:
+    """Yield the members with the new versions of what they read, once those topics are there."""
+    for party in observed.members:
+        if party.pipeline is None or party.member is None:
+            continue
+        names: dict[str, str] = {}
+        for each in observed.parties:
+            is_read = each.name in party.member.after and each.pipeline is not None
+            if is_read and each.side is not None and each.side.run.revision is not None and each.pipeline:
+                version, outputs = each.side.run.outputs, each.pipeline.status.outputs
+                names |= {output.name: name_topic_resource(output.name, version) for output in outputs}
+        spec = party.pipeline.spec
+        read = [tuple(names[name] for name in source.topic_names if name in names) for source in spec.sources]
+        sources = tuple(
+            source.replace(topic=None, topics=topics)
+            for source, topics in zip(spec.sources, read, strict=True)
+            if topics
+        )
+        if sources:
+            yield party.pipeline.replace(spec=spec.replace(sources=sources))
 
 
 def _list_own_logs(observed: ReprocessingObserved) -> Iterator[PipelineResource]:

@@ -243,11 +243,12 @@ def find_failure(observed: ReprocessingObserved) -> str:
     is_hopeless = (
         restarts.non_retryable_revision is not None and restarts.non_retryable_revision == active.revision
     )
+    why = ""
     if is_hopeless or restarts.crashes >= _MOST_CRASHES:
-        where = f" of Pipeline {observed.name}" if observed.is_chain else ""
-        return f"the new version{where} fails: {restarts.last_reason}: {restarts.last_failure}"
-    behind = observed.falling_behind
-    return "" if behind is None else behind.explain(pipeline.spec.upgrade)
+        why = f"the new version fails: {restarts.last_reason}: {restarts.last_failure}"
+    elif observed.falling_behind is not None:
+        why = observed.falling_behind.explain(pipeline.spec.upgrade)
+    return f"Pipeline {observed.name}: {why}" if why and observed.is_chain else why
 
 
 def start_rollback(observed: ReprocessingObserved, why: str, now: datetime, **fields: Any) -> Plan:
