@@ -3,7 +3,7 @@
 import json
 import random
 from collections import Counter
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,9 @@ import pytest
 
 from kappa_crds.progress import DriverState, Progress
 from kappa_crds.replay import ReplayProfile
+from kappa_crds.revision import Revision
 from lab.broker import Broker
+from spark.processes import DriverProcess
 from spark.revisions import build_revision, source
 from spark.test_replay import (
     HOURLY,
@@ -46,16 +48,75 @@ def is_read(progress: Progress, sink: str, count: int) -> bool:
     return any(query.sink == sink and query.total_input_rows >= count for query in progress.queries)
 
 
+def build_names(topics: Topics) -> dict[str, str]:
+    return {
+        "orders": topics.make("orders", partitions=3, **{"retention.ms": "-1"}),
+        "raw": topics.make("raw", partitions=1),
+        "hours": topics.make("hours", partitions=1),
+    }
+
+
+def list_minutes(first: int, end: int) -> list[tuple[int, datetime]]:
+    """One record a minute after all others."""
+    return [(0, START + timedelta(hours=HOURS, minutes=minute)) for minute in range(first, end)]
+
+
+def read_minutes(topics: Topics, topic: str) -> Counter[str]:
+    return Counter(json.loads(message.value() or b"")["ts"][:16] for message in topics.read(topic))
+
+
+def count_minutes(moments: list[tuple[int, datetime]]) -> Counter[str]:
+    return Counter(moment.strftime("%Y-%m-%dT%H:%M") for _, moment in moments)
+
+
+@pytest.mark.chaos  # a minute, with three processes
+def test_a_standby_driver_takes_over_with_the_sink_and_the_next_one_continues_its_history(
+    broker: Broker, topics: Topics, tmp_path: Path
+) -> None:
+    names, state = build_names(topics), f"file://{tmp_path}/state"
+    moments = list_moments(random.Random(8))
+    write(broker.bootstrap, names["orders"], moments)
+    old = build_revision(build_spec(RAW, start="latest"), state, broker.bootstrap, topics=names)
+    new = build_revision(build_spec(RAW, ADDED), state, broker.bootstrap, topics=names)
+    profile, drivers = ReplayProfile(max_records=MOST, sinks=("hours",)), []
+
+    def start(revision: Revision, generation: int, **options: Any) -> DriverProcess:
+        drivers.append(DriverProcess(tmp_path, revision, generation, **options))
+        return drivers[-1]
+
+    try:
+        first = start(old, 1)
+        first.wait_for("it runs", lambda p: p.state is DriverState.RUNNING and bool(p.queries))
+        write(broker.bootstrap, names["orders"], list_minutes(0, 60))
+        second = start(new, 2, standby=True, replay=profile)
+        second.wait_for("it stands by", lambda p: p.state is DriverState.STANDING_BY)
+        first.wait_for("the present records", lambda p: is_read(p, "raw", 60))
+        first.process.terminate()
+        assert first.wait().graceful
+        assert second.post("/activate") == 202
+        second.wait_for("some slices", lambda p: is_read(p, "hours", 2 * MOST))
+        write(broker.bootstrap, names["orders"], list_minutes(60, 120))
+        second.process.terminate()
+        assert second.wait().graceful
+        third = start(new, 3, replay=profile)
+        wanted = count_hours(moments + list_minutes(0, 120))
+        third.wait_for("no lag", lambda p: bool(p.queries) and not p.replaying and p.lag == 0)
+        third.process.terminate()
+        assert third.wait().graceful
+    finally:
+        for driver in drivers:
+            if driver.process.poll() is None:
+                driver.kill()
+    assert read_hours(topics, names["hours"]) == wanted
+    assert read_minutes(topics, names["raw"]) == count_minutes(list_minutes(0, 120))
+
+
 @pytest.mark.chaos  # half a minute
 def test_a_sink_that_is_added_has_the_whole_history_and_the_other_one_each_record_once(
     run: Any, broker: Broker, topics: Topics, tmp_path: Path
 ) -> None:
     """The pipeline had started at `latest`; the driver is stopped once within the history, and records come all the time."""
-    names = {
-        "orders": topics.make("orders", partitions=3, **{"retention.ms": "-1"}),
-        "raw": topics.make("raw", partitions=1),
-        "hours": topics.make("hours", partitions=1),
-    }
+    names = build_names(topics)
 
     def build(*sinks: dict[str, Any], start: str) -> Any:
         spec = build_spec(*sinks, start=start)
@@ -65,7 +126,7 @@ def test_a_sink_that_is_added_has_the_whole_history_and_the_other_one_each_recor
     write(broker.bootstrap, names["orders"], moments)
     first = run(build(RAW, start="latest"))
     first.wait_for("it runs", lambda p: p.state is DriverState.RUNNING and bool(p.queries))
-    before = [(0, START + timedelta(hours=HOURS, minutes=minute)) for minute in range(60)]
+    before = list_minutes(0, 60)
     write(broker.bootstrap, names["orders"], before)
     first.wait_for("the present records", lambda p: is_read(p, "raw", 60))
     assert first.stop().graceful
@@ -73,7 +134,7 @@ def test_a_sink_that_is_added_has_the_whole_history_and_the_other_one_each_recor
     profile, both = ReplayProfile(max_records=MOST, sinks=("hours",)), build(RAW, ADDED, start="earliest")
     second = run(both, generation=2, replay=profile)
     second.wait_for("some slices", lambda p: is_read(p, "hours", 2 * MOST))
-    during = [(0, START + timedelta(hours=HOURS, minutes=60 + minute)) for minute in range(60)]
+    during = list_minutes(60, 120)
     write(broker.bootstrap, names["orders"], during)
     assert second.stop().graceful
     assert sum(read_hours(topics, names["hours"]).values()) < RECORDS
@@ -86,11 +147,10 @@ def test_a_sink_that_is_added_has_the_whole_history_and_the_other_one_each_recor
         return bool(progress.queries) and not progress.replaying and progress.lag == 0
 
     third.wait_for("no lag", is_done)
-    after = [(0, START + timedelta(hours=HOURS, minutes=120 + minute)) for minute in range(120)]
+    after = list_minutes(120, 240)
     write(broker.bootstrap, names["orders"], after)
     wanted = count_hours(moments + before + during + after)
     third.wait_for("the rest", lambda p: is_done(p) and read_hours(topics, names["hours"]) == wanted)
     assert third.stop().graceful
     assert max(sizes) <= 50, "it has the pace of the spec"
-    live = Counter(json.loads(message.value() or b"")["ts"][:16] for message in topics.read(names["raw"]))
-    assert live == Counter(moment.strftime("%Y-%m-%dT%H:%M") for _, moment in before + during + after)
+    assert read_minutes(topics, names["raw"]) == count_minutes(before + during + after)
