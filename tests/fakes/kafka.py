@@ -169,6 +169,7 @@ class FakeBroker:
                     Partition(name, number), PartitionFacts(number, PartitionLog(0, 0, 0), begin=0)
                 ),
                 committed=known.committed.get(Partition(name, number)),
+                archived=known.archived.get(Partition(name, number)),
             )
             for number in range(topic.partitions)
         )

@@ -6,16 +6,20 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import StructType
 
 from kappa_crds.archive_work import ArchiveRequest, ArchiveResult
 from kappa_crds.revision import KafkaConnection
 from kappa_crds.stores import BucketConnection
 from kappa_pipelines.archive.files import read_slice
 from kappa_pipelines.archive.segments import cover, list_segments, name_topic_folder
+from kappa_pipelines.archive.source import ArchiveRead, ArchiveSource, build_options
 from kappa_pipelines.archiver.work import archive_topic
 from kappa_pipelines.checkpoint.location import open_folder
 from kappa_pipelines.checkpoint.store.folder import Folder
@@ -165,6 +169,18 @@ def check_bucket(topic: Topic) -> None:
     topic.write(3)
     assert archive_topic(topic.request).ranges == ((0, 11), (0, 11), (0, 11))
     assert topic.read() == list(range(33))
+    assert read_as_spark(topic) == list(range(33))
+
+
+def read_as_spark(topic: Topic) -> list[int]:
+    """Return the numbers that the source of Spark reads up to the seams, with nothing but its options."""
+    parts = range(PARTITIONS)
+    read = ArchiveRead(topic.folder.root, topic.name, dict.fromkeys(parts, 0), dict.fromkeys(parts, 11))
+    reader = ArchiveSource(build_options(read, access=topic.request)).streamReader(StructType())
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    batches: list[Any] = [batch for part in reader.partitions(start, end) for batch in reader.read(part)]
+    return sorted(int(value.as_py()) for batch in batches for value in batch.column("value"))
 
 
 def test_the_largest_answer_fits_into_a_termination_message() -> None:

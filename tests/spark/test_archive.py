@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kappa_pipelines.archive.archiver import CONSUMER, ArchivedTopic, Limits, archive_partition
 from kappa_pipelines.archive.seam import find_seams
 from kappa_pipelines.archive.segments import list_segments
-from kappa_pipelines.archive.source import FORMAT, ArchiveSource, build_options
+from kappa_pipelines.archive.source import FORMAT, ArchiveRead, ArchiveSource, build_options
 from kappa_pipelines.checkpoint.store.local import LocalFolder
 from lab.broker import Broker
 
@@ -89,6 +89,7 @@ def read_result(out: Path) -> dict[str, tuple[int, int, int]]:
 def test_a_query_reads_the_archive_and_then_the_log_and_counts_each_record_once(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
+    spark = spark.newSession()  # a driver of another test has left settings that demand names of sources
     log = Log(broker)
     archived = ArchivedTopic(LocalFolder(str(tmp_path / "archive")), TOPIC, "id")
     log.write(400)
@@ -99,7 +100,8 @@ def test_a_query_reads_the_archive_and_then_the_log_and_counts_each_record_once(
     assert seams == {0: 200, 1: 200}
 
     spark.dataSource.register(ArchiveSource)
-    options = build_options(archived.folder.root, TOPIC, dict.fromkeys(seams, 0), seams, max_records=170)
+    read = ArchiveRead(archived.folder.root, TOPIC, dict.fromkeys(seams, 0), seams)
+    options = build_options(read, max_records=170)
     checkpoint, out = tmp_path / "checkpoint", tmp_path / "out"
     run(spark.readStream.format(FORMAT).options(**options).load(), checkpoint, out)
     assert sum(count for *_, count in read_result(out).values()) == 400

@@ -11,16 +11,27 @@ REPLAY_VARIABLE = "KAPPA_REPLAY"
 REPLAY_RECORDS = 4_000_000
 
 
+class ArchivedSource(Model):
+    """The archive of the topic of a source, in the folder of all archives of the namespace at `location`, in the pipeline's store."""
+
+    source: str
+    location: str
+    topic: str
+    topic_id: str
+
+
 class ReplayProfile(Model):
     """The pace of a replay.
 
     `max_records` bounds a batch, over all sources. `client_id` is that of the consumers, where Kafka bounds their bytes per second by it.
     `sinks` are those whose queries replay, where that are not all: the others have the pace of the spec (ADR 78).
+    Of `archives` those are read first whose logs do not have all records any more (ADR 75).
     """
 
     max_records: Annotated[int, Field(ge=1)] = REPLAY_RECORDS
     client_id: str | None = None
     sinks: tuple[str, ...] = ()
+    archives: tuple[ArchivedSource, ...] = ()
 
     def covers(self, sink: str) -> bool:
         """Return whether the query of a sink replays."""

@@ -227,3 +227,32 @@ def test_a_proof_is_json() -> None:
     assert LogProof.model_validate_json(text) == proof
     assert '"before":"2013-01-07T03:00:00Z"' in text
     assert '"records":99997' in text
+
+
+ARCHIVED_HEADS: list[tuple[tuple[int, int], tuple[Gap, ...]]] = [
+    ((0, 500), ()),
+    ((0, 900), ()),
+    ((0, 400), (gap(0, 400, 499, FIRST),)),
+    ((100, 600), (gap(0, 0, 99),)),
+    ((100, 400), (gap(0, 0, 99), gap(0, 400, 499, FIRST))),
+    ((700, 900), (gap(0, 0, 499, FIRST),)),
+    ((0, 0), (gap(0, 0, 499, FIRST),)),
+]
+
+
+@pytest.mark.parametrize(("archived", "gaps"), ARCHIVED_HEADS)
+def test_what_an_archive_has_is_not_missing(archived: tuple[int, int], gaps: tuple[Gap, ...]) -> None:
+    found = judge(build_partition(0, start=500, end=1000, archived=archived))
+    assert (found.gaps, found.verdict) == (gaps, Verdict.MISSING if gaps else Verdict.WHOLE)
+    assert found.records == (500 if gaps else 1000)
+    if not gaps:
+        assert (
+            "partition 0 of flights has 500 offsets in the archive that the log has lost; they are read from there"
+            in found.notes
+        )
+
+
+def test_an_archive_does_not_count_for_a_run_from_a_time() -> None:
+    begin = FIRST - timedelta(days=1)
+    found = judge(build_partition(0, start=500, archived=(0, 500)), start=begin)
+    assert found.verdict is Verdict.MISSING

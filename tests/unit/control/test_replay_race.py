@@ -95,3 +95,11 @@ async def test_what_retention_has_removed_is_in_the_status_and_one_event() -> No
     assert body["status"]["catchUp"]["overtake"] == wanted
     assert len(life.operator.list_events("RetentionOvertakes")) == 1
     assert any(wanted in each["message"] for each in body["status"]["conditions"])
+
+
+@pytest.mark.parametrize(("position", "count"), [(10, 0), (59, 0), (60, 1)])
+def test_retention_does_not_touch_what_is_read_from_an_archive(position: int, count: int) -> None:
+    partition = PartitionFacts(0, PartitionLog(50, 100, 100), begin=0, archived=(0, 60))
+    topic = TopicFacts("in", settings=LogSettings(), partitions=(partition,))
+    facts = LogFacts(NOW, (SourceFacts(Question("events", ("in",)), (topic,)),))
+    assert len(list_races(report(position, None), facts, NOW)) == count

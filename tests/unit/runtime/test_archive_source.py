@@ -7,16 +7,17 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from kappa_pipelines.archive.files import write_segment
 from kappa_pipelines.archive.segments import Segment
-from kappa_pipelines.archive.source import _Reader, build_options
+from kappa_pipelines.archive.source import ArchiveRead, _Reader, build_options
 from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.errors import LostDataError
 from unit.runtime.test_archive import IDENTITY, build_row
 
 
 def build_reader(folder: Path, seams: dict[int, int], most: int = 1000) -> _Reader:
-    options = build_options(str(folder), "flights", dict.fromkeys(seams, 0), seams, most)
+    read = ArchiveRead(str(folder), "flights", dict.fromkeys(seams, 0), seams)
+    options = build_options(read, most)
     assert options["maxRecords"] == str(most)
-    return _Reader(options["path"], "flights", dict.fromkeys(seams, 0), seams, most)
+    return _Reader(read, most, options["access"])
 
 
 def test_batches_take_the_same_part_of_each_partition_and_end_at_the_seam(tmp_path: Path) -> None:

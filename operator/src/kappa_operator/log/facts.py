@@ -50,10 +50,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is recorded of logs: the ids of topics, and the offsets up to which the pipeline has processed them."""
+    """What is recorded of logs: the ids of topics, the offsets up to which the pipeline has processed them, and those in archives.
+
+    Of an archive that a new run can read, it is the first offset and the end.
+    """
 
     ids: Mapping[str, str] = field(default_factory=dict)
     committed: Mapping[Partition, int] = field(default_factory=dict)
+    archived: Mapping[Partition, tuple[int, int]] = field(default_factory=dict)
 
 
 class Record(NamedTuple):
@@ -99,7 +103,8 @@ class PartitionFacts:
     """A partition: its log, its first existing record, and the offset where the run starts.
 
     `first` is None without a record that has a timestamp. `begin` is None where it is unknown. `committed` is what the pipeline has
-    processed, None where that is unknown. A `problem` is why the log is unknown.
+    processed, None where that is unknown. `archived` are the first offset and the end of an archive that the run can read.
+    A `problem` is why the log is unknown.
     """
 
     number: int
@@ -108,6 +113,22 @@ class PartitionFacts:
     begin: int | None = None
     committed: int | None = None
     problem: str = ""
+    archived: tuple[int, int] | None = None
+
+    @property
+    def missing(self) -> tuple[tuple[int, int], ...]:
+        """Return the ranges of offsets before the start of the log that no archive has, each with its end."""
+        start = 0 if self.log is None else self.log.start
+        first, end = self.archived or (0, 0)
+        ranges = ((0, min(first, start)), (max(end, 0), start)) if first < end else ((0, start),)
+        return tuple((begin, stop) for begin, stop in ranges if begin < stop)
+
+    @property
+    def first_readable(self) -> int:
+        """Return the first offset that a run from the earliest record reads."""
+        if self.log is None:
+            return 0
+        return self.log.start if self.missing else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,4 +137,6 @@ class _Reader:
             problem = first if isinstance(first, str) else logs.unavailable.get(each, "")
             return PartitionFacts(each.number, committed=committed, problem=problem)
         record = Record(first.offset, first.stamp) if first is not None and first.offset >= 0 else None
-        return PartitionFacts(each.number, log, record, begin, committed)
+        return PartitionFacts(
+            each.number, log, record, begin, committed, archived=self._known.archived.get(each)
+        )

@@ -67,7 +67,7 @@ def _count_records(partitions: Sequence[PartitionFacts]) -> int | None:
     for each in partitions:
         if each.log is None or each.begin is None:
             return None
-        total += max(0, each.log.end - max(each.begin, each.log.start))
+        total += max(0, each.log.end - max(each.begin, each.first_readable))
     return total
 
 
@@ -161,8 +161,12 @@ def _check_head(question: Question, topic: TopicFacts, _at: datetime) -> Iterato
                 continue
             if each.first is not None and each.first.time < question.start:
                 continue
-        at_most = isinstance(question.start, datetime)
-        gaps.append(_build_gap(topic, each, 0, each.log.start, each.first, at_most=at_most))
+            gaps.append(_build_gap(topic, each, 0, each.log.start, each.first, at_most=True))
+            continue
+        gaps += [
+            _build_gap(topic, each, begin, end, each.first if end == each.log.start else None)
+            for begin, end in each.missing
+        ]
     if gaps:
         yield Finding(Verdict.MISSING, _describe_gaps(topic, gaps), tuple(gaps))
     if undated:
@@ -170,6 +174,21 @@ def _check_head(question: Question, topic: TopicFacts, _at: datetime) -> Iterato
             Verdict.UNKNOWN,
             f"{_name(topic, undated)} has records without a timestamp and does not start at offset 0, so it is unknown"
             f" whether it reaches back to {_describe_start(question)}",
+        )
+
+
+def _check_archive(question: Question, topic: TopicFacts, _at: datetime) -> Iterator[Finding]:
+    """Report what is read from an archive because the log does not have it any more."""
+    if question.start is not Edge.EARLIEST:
+        return
+    read = [
+        each for each in topic.partitions if each.log is not None and each.log.start > 0 and not each.missing
+    ]
+    if read:
+        offsets = sum(each.log.start for each in read if each.log is not None)
+        yield Finding(
+            Verdict.WHOLE,
+            f"{_name(topic, [each.number for each in read])} has {offsets:,} offsets in the archive that the log has lost; they are read from there",
         )
 
 
@@ -284,6 +303,7 @@ _CHECKS: tuple[Check, ...] = (
     _check_reading,
     _check_progress,
     _check_head,
+    _check_archive,
     _check_compaction,
     _check_transactions,
     _check_retention,

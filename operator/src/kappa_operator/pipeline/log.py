@@ -3,6 +3,7 @@
 from functools import partial
 
 from kappa_crds.progress import Progress
+from kappa_operator.archive.sources import find_archived
 from kappa_operator.engine.actions import ApplyObject
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key
@@ -111,13 +112,14 @@ def find_known(context: OperatorContext, cluster: KafkaClusterResource, resource
             and status.get("topicName")
         ):
             ids[status["topicName"]] = status["topicId"]
+    archived = find_archived(context.cache, metadata.namespace, resource.spec)
     sampled = context.get_lag(Key.of(cluster))
     if sampled is None:
-        return Known(ids)
+        return Known(ids, archived=archived)
     group = name_group(metadata.namespace, metadata.name)
     committed = {
         pair.partition: sample.committed
         for pair, sample in sampled.samples.items()
         if pair.group == group and sample.committed is not None
     }
-    return Known(ids, committed)
+    return Known(ids, committed, archived)

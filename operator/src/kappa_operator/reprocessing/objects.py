@@ -2,7 +2,7 @@
 
 from kappa_crds import API_VERSION
 from kappa_crds.pipeline import PipelineSpec
-from kappa_crds.replay import REPLAY_RECORDS, ReplayProfile
+from kappa_crds.replay import REPLAY_RECORDS, ArchivedSource, ReplayProfile
 from kappa_crds.reprocessing import ReprocessingSpec, ReprocessingStatus
 from kappa_crds.resource import Metadata, Resource
 from kappa_crds.sink import Delivery
@@ -42,9 +42,14 @@ def name_replay_client(metadata: Metadata, pipeline: str) -> str:
     return f"kappa-replay.{metadata.namespace}.{pipeline}"
 
 
-def build_profile(reprocessing: ReprocessingResource | None, pipeline: PipelineSpec) -> ReplayProfile:
+def build_profile(
+    reprocessing: ReprocessingResource | None,
+    pipeline: PipelineSpec,
+    archives: tuple[ArchivedSource, ...] = (),
+) -> ReplayProfile:
     """Return how the driver of the new version reads the log until it is near its end.
 
+    Missing records that were acknowledged are those that no archive has either, so then it reads the log only.
     A batch of a sink that writes exactly once is a transaction, which Kafka ends after a time. So the limit of the spec stays for it.
     """
     is_bounded = any(sink.target.delivery is Delivery.EXACTLY_ONCE for sink in pipeline.sinks)
@@ -56,6 +61,7 @@ def build_profile(reprocessing: ReprocessingResource | None, pipeline: PipelineS
     return ReplayProfile(
         max_records=spec.replay.max_records or default,
         client_id=None if spec.replay.max_bytes_per_second is None else client,
+        archives=() if spec.acknowledge_missing else archives,
     )
 
 

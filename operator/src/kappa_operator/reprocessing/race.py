@@ -16,7 +16,10 @@ from kappa_operator.reprocessing.model import ReprocessingObserved
 
 
 def list_races(progress: Progress, facts: LogFacts, at: datetime) -> dict[Partition, RaceSample]:
-    """Return for each partition where the replay and the start of the log are; without a log that is known, none."""
+    """Return for each partition where the replay and the start of the log are; without a log that is known, none.
+
+    Retention does not touch what is still read from an archive.
+    """
     starts = {
         Partition(topic.topic, part.number): part.log.start
         for source in facts.sources
@@ -24,11 +27,18 @@ def list_races(progress: Progress, facts: LogFacts, at: datetime) -> dict[Partit
         for part in topic.partitions
         if part.log is not None
     }
+    archived = {
+        Partition(topic.topic, part.number): part.archived[1]
+        for source in facts.sources
+        for topic in source.topics
+        for part in topic.partitions
+        if part.archived is not None and not part.missing
+    }
     stamp = None if progress.replayed_until is None else progress.replayed_until.timestamp()
     return {
         partition: RaceSample(at, each.position, starts[partition], stamp)
         for partition, each in list_positions(progress, at).items()
-        if partition in starts and each.position < each.end
+        if partition in starts and each.position < each.end and each.position >= archived.get(partition, 0)
     }
 
 

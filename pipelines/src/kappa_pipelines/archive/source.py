@@ -15,9 +15,11 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from kappa_crds.reasons import Reason
+from kappa_crds.stores import StoreAccess
 from kappa_pipelines.archive.files import read_slice
 from kappa_pipelines.archive.segments import Segment, Slice, cover, list_segments
-from kappa_pipelines.checkpoint.store.local import LocalFolder
+from kappa_pipelines.checkpoint.location import open_folder
+from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import LostDataError
 
 FORMAT = "kappa_archive"
@@ -29,20 +31,33 @@ _DEFAULT_RECORDS = 1_000_000
 Offset = dict[str, dict[str, int]]
 
 
+@dataclass(frozen=True)
+class ArchiveRead:
+    """What is read of an archive: the folder of the topic, and where each partition begins and ends."""
+
+    folder: str
+    topic: str
+    begins: Mapping[int, int]
+    seams: Mapping[int, int]
+
+
 def build_options(
-    folder: str,
-    topic: str,
-    begins: Mapping[int, int],
-    seams: Mapping[int, int],
-    max_records: int | None = None,
+    read: ArchiveRead, max_records: int | None = None, access: StoreAccess | None = None
 ) -> dict[str, str]:
-    """Return the options of the source: the folder of the topic, and where each partition begins and ends."""
-    options = {"path": folder, "topic": topic, "begins": _write(begins), "seams": _write(seams)}
-    return options if max_records is None else {**options, "maxRecords": str(max_records)}
+    """Return the options of the source; without `access` the folder is mounted. Keys are in the environment, not in `access`."""
+    access = access or StoreAccess()
+    return {
+        "path": read.folder,
+        "topic": read.topic,
+        "begins": _write(read.begins),
+        "seams": _write(read.seams),
+        "maxRecords": str(max_records or _DEFAULT_RECORDS),
+        "access": access.model_dump_json(by_alias=True, include={"bucket", "hdfs"}),
+    }
 
 
 class ArchiveSource(DataSource):
-    """The archive of one topic on a mounted volume."""
+    """The archive of one topic."""
 
     @classmethod
     def name(cls) -> str:
@@ -56,10 +71,9 @@ class ArchiveSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader."""
         options = self.options
-        most = int(options.get("maxRecords", str(_DEFAULT_RECORDS)))
-        return _Reader(
-            options["path"], options["topic"], _read(options["begins"]), _read(options["seams"]), most
-        )
+        begins, seams = _read(options["begins"]), _read(options["seams"])
+        read = ArchiveRead(options["path"], options["topic"], begins, seams)
+        return _Reader(read, int(options["maxRecords"]), options["access"])
 
 
 @dataclass
@@ -75,10 +89,12 @@ class _Range(InputPartition):
 
 
 class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(
-        self, path: str, topic: str, begins: dict[int, int], seams: dict[int, int], most: int
-    ) -> None:
-        self._path, self._topic, self._begins, self._seams, self._most = path, topic, begins, seams, most
+    def __init__(self, read: ArchiveRead, most: int, access: str) -> None:
+        self._path, self._topic, self._begins, self._seams = read.folder, read.topic, read.begins, read.seams
+        self._most, self._access = most, access
+
+    def _open(self) -> Folder:
+        return open_folder(self._path, StoreAccess.model_validate_json(self._access).connection)
 
     def initialOffset(self) -> Offset:
         return self._build(self._begins)
@@ -106,7 +122,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._build(self._seams)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        segments = list_segments(LocalFolder(self._path))
+        segments = list_segments(self._open())
         begins = start[self._topic]
         found = []
         for name, stop in end[self._topic].items():
@@ -130,7 +146,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, _Range)  # noqa: S101 - what `partitions` returned
-        folder = LocalFolder(self._path)
+        folder = self._open()
         for part in partition.slices:
             for batch in read_slice(folder, part):
                 yield self._convert(batch, partition.partition)

@@ -60,8 +60,10 @@ class QueryBound:
         """Have the query read no further than its planned batch; return where that ends."""
         with self._locked():
             latest = self._execution.offsetLog().getLatest()
-            if latest.isEmpty() or self._execution.uniqueSources().isEmpty():
-                raise QueryBusyError  # its first batch is not planned yet, or its sources are not created
+            # A query that continues a checkpoint has a planned batch before its sources are created and it has started.
+            has_started = not self._execution.uniqueSources().isEmpty()
+            if latest.isEmpty() or not has_started or self._execution.triggerExecutor() is None:
+                raise QueryBusyError
             ends = (
                 latest.get()._2().toStreamProgress(self._execution.sources(), self._execution.sourceIdMap())
             )

@@ -14,6 +14,7 @@ from kappa_crds.comparison import ComparisonRequest, ComparisonSummary
 from kappa_crds.progress import DriverExit, DriverRole, DriverState, InputVector, Progress
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
+from kappa_pipelines.checkpoint.fence.fence import Fence
 from kappa_pipelines.checkpoint.location import open_folder
 from kappa_pipelines.compare.compare import Comparison, NoteStep
 from kappa_pipelines.compare.session import POOL, name_jobs
@@ -92,6 +93,8 @@ class Driver:
         """Request that the queries read no further than their planned batch, for so many seconds. Return False until they run."""
         if self._supervision is None or self.record.state is not DriverState.RUNNING:
             return False
+        if self._supervision.running.archives:
+            return False
         self._supervision.holding.hold(seconds)
         return True
 
@@ -162,24 +165,31 @@ class Driver:
                 return DriverExit(
                     reason=Reason.DRIVER_STOPPED, message="the standby driver was not needed", graceful=True
                 )
-        running = prepare(
-            spark,
-            self._revision,
-            generation,
-            self.record,
-            topics=topics,
-            idle_folder=idle_folder,
-            ahead=plan,
-            replay=self._replay,
-        )
-        log.info("plan compiled")
-        replay = build_replay(self._revision, running, self._replay)
-        self._supervision = Supervision(
-            self._revision, running, self.record, topics, self._stopping, replay=replay
-        )
-        self._supervision.start()
-        self._supervision.watch()
-        return self._supervision.stop()
+        fence: Fence | None = None
+        while True:
+            running = prepare(
+                spark,
+                self._revision,
+                generation,
+                self.record,
+                topics=topics,
+                idle_folder=idle_folder,
+                ahead=plan,
+                replay=self._replay,
+                fence=fence,
+            )
+            log.info("plan compiled")
+            # An archive is read at its own pace; the replay of the log begins behind the seam.
+            replay = build_replay(self._revision, running, None if running.archives else self._replay)
+            self._supervision = Supervision(
+                self._revision, running, self.record, topics, self._stopping, replay=replay
+            )
+            self._supervision.start()
+            self._supervision.watch()
+            if self._stopping.is_set() or not running.archives:
+                return self._supervision.stop()
+            self._supervision.leave()
+            fence = running.fence
 
     def _await_executors(self, spark: SparkSession) -> None:
         if wanted_executors(self._revision) == 0:

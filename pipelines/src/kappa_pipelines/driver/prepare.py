@@ -16,10 +16,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kappa_crds.replay import ReplayProfile
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
+from kappa_pipelines.archive.source import ArchiveRead
 from kappa_pipelines.checkpoint.fence.fence import Fence
 from kappa_pipelines.checkpoint.format.schemas import rewrite_all_schema_paths
 from kappa_pipelines.checkpoint.location import build_fence, open_folder
 from kappa_pipelines.checkpoint.store.folder import Folder
+from kappa_pipelines.driver.archive import find_archives
 from kappa_pipelines.kafka.group import KafkaProgress
 from kappa_pipelines.plan.compile import Compiled, compile_revision
 from kappa_pipelines.plan.endpoints import KafkaEndpoints
@@ -56,6 +58,8 @@ class Running:
     kafka: KafkaProgress
     side_outputs: SideOutputs
     idleness: IdleWatch
+    archives: Mapping[str, ArchiveRead] = field(default_factory=dict)
+    """What is read of archives first, by source."""
     queries: dict[str, StreamingQuery] = field(default_factory=dict)
 
 
@@ -89,11 +93,13 @@ def compile_plan(
     targets: Targets,
     idle_folder: Path,
     replay: ReplayProfile | None = None,
+    archives: Mapping[str, ArchiveRead] | None = None,
 ) -> CompiledPlan:
     """Compile a revision for the checkpoint path of a generation; SpecError if it is invalid."""
     revision = revision.model_copy(update={"checkpoint": root})
     # Sinks read the checkpoint path from the targets' revision: any other path would bypass the fence.
-    endpoints = KafkaEndpoints(spark, revision, replace(targets, revision=revision), idle_folder, replay)
+    targets = replace(targets, revision=revision)
+    endpoints = KafkaEndpoints(spark, revision, targets, idle_folder, replay, archives=archives)
     compiled = compile_revision(spark, revision, endpoints, subjects)
     return CompiledPlan(revision, subjects, endpoints, compiled, build_fingerprints(revision, compiled))
 
@@ -132,21 +138,23 @@ def prepare(
     idle_folder: Path,
     ahead: CompiledPlan | None = None,
     replay: ReplayProfile | None = None,
+    fence: Fence | None = None,
 ) -> Running:
     """Acquire the checkpoint and the writers of sinks, and compile the revision unless `ahead` is a valid plan.
 
-    `topics` are the topics of Kafka with their number of partitions. FencedError if a newer driver has the checkpoint, LostDataError if
+    `topics` are the topics of Kafka with their number of partitions. `fence` is there where the checkpoint was acquired before. FencedError if a newer driver has the checkpoint, LostDataError if
     its state does not fit.
     """
-    fence = _acquire(spark, revision, generation)
+    fence = fence or _acquire(spark, revision, generation)
     files = fence.files
     subjects = resolve_subjects(revision, files)
+    archives = find_archives(revision, files, replay)
     publishers = _resolve_publishers(files, revision, build_publishers(revision, generation, topics))
     if ahead is None or ahead.subjects != subjects or ahead.publishers != publishers:
         targets = replace(fetch_targets(revision), publishers=publishers)
         ahead = compile_plan(
             spark, revision, fence.root,
-            subjects=subjects, targets=targets, idle_folder=idle_folder, replay=replay,
+            subjects=subjects, targets=targets, idle_folder=idle_folder, replay=replay, archives=archives,
         )  # fmt: skip
     revision, endpoints, compiled = ahead.revision, ahead.endpoints, ahead.compiled
     check_fit(files, ahead.shapes)
@@ -163,7 +171,7 @@ def prepare(
     kafka = KafkaProgress(revision, subscriptions, record.positions, record.is_active)
     side_outputs = build_side_outputs(spark, fence, endpoints, compiled, kafka)
     idleness = IdleWatch(revision.spec, compiled.reads, idle_folder)
-    return Running(spark, fence, compiled, kafka, side_outputs, idleness)
+    return Running(spark, fence, compiled, kafka, side_outputs, idleness, archives)
 
 
 def _resolve_publishers(files: Folder, revision: Revision, wanted: Publishers) -> dict[str, Publisher]:

@@ -23,6 +23,7 @@ from kappa_pipelines.checkpoint.format.offsets import (
     read_committed_offsets,
     read_planned_offsets,
 )
+from kappa_pipelines.driver.archive import has_read
 from kappa_pipelines.driver.bound import QueryBound
 from kappa_pipelines.driver.hold import HoldContext, Holding
 from kappa_pipelines.driver.prepare import Running
@@ -86,7 +87,7 @@ class Supervision:
     def start(self) -> None:
         """Start side outputs, listener, consumer group and all queries."""
         running, committed = self.running, self._read_committed()
-        self._record.update(replaying=self._replay.is_active)
+        self._record.update(replaying=self._replay.is_active or bool(running.archives))
         running.side_outputs.start(committed)
         running.spark.streams.addListener(self._listener)
         running.kafka.start()
@@ -125,6 +126,9 @@ class Supervision:
 
     def _find_initial(self, source: str) -> Offsets:
         """Return the initial offsets of a new query, if they are known without Spark."""
+        archived = self.running.archives.get(source)
+        if archived is not None:
+            return {(archived.topic, part): begin for part, begin in archived.begins.items()}
         found = self.running.compiled.sources[source]
         is_earliest = found.spec.starting_offsets == "earliest"
         return self.running.kafka.first_offsets(found.subscription) if is_earliest else {}
@@ -142,7 +146,7 @@ class Supervision:
         self.running.side_outputs.note(progress, malformed)
 
     def watch(self) -> None:
-        """Return when a stop is requested; DriverError if a query ends or a check fails."""
+        """Return when a stop is requested, or at the seam; DriverError if a query ends or a check fails."""
         next_check = 0.0
         is_real_time = self._revision.spec.trigger.real_time is not None
         while not self._stopping.wait(self._tick):
@@ -165,6 +169,25 @@ class Supervision:
             if time.monotonic() >= next_check:
                 next_check = time.monotonic() + _CHECK_SECONDS
                 self._check()
+                if self.is_at_seam():
+                    return
+
+    def is_at_seam(self) -> bool:
+        """Return whether there are archives, and all queries have committed what they read of them."""
+        archives = self.running.archives
+        return bool(archives) and all(
+            has_read(archives[name], read_committed_offsets(self.running.fence.files, sink).get(name))
+            for sink, names in self.running.compiled.reads.items()
+            for name in names
+            if name in archives
+        )
+
+    def leave(self) -> None:
+        """Stop the queries at the seam, and end all threads. The next supervision continues their checkpoints."""
+        stop_gracefully(list(self.running.queries.values()), _FAILED_STOP_SECONDS)
+        self._finish(_FAILED_STOP_SECONDS)
+        self.release()
+        log.info("the archives are read up to their seams")
 
     @property
     def _tick(self) -> float:

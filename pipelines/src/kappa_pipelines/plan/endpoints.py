@@ -4,7 +4,7 @@ The interface between endpoints and pipeline is a stream of records with the col
 views and the records of sinks are between the two ends and the same for all endpoints.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -17,6 +17,7 @@ from kappa_crds.pipeline import Trigger
 from kappa_crds.replay import ReplayProfile
 from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
+from kappa_pipelines.archive.source import FORMAT, ArchiveRead, ArchiveSource, build_options
 from kappa_pipelines.sinks.kafka import build_writer
 from kappa_pipelines.sinks.publisher import build_publishers
 from kappa_pipelines.sinks.targets import Targets
@@ -63,15 +64,25 @@ class KafkaEndpoints:
         targets: Targets | None = None,
         idle_folder: Path | None = None,
         replay: ReplayProfile | None = None,
+        *,
+        archives: Mapping[str, ArchiveRead] | None = None,
     ) -> None:
         self._spark = spark
         self._idle_folder = idle_folder
-        self._replay = replay
+        self._profile, self._archives = replay, archives or {}
+        # A replay has its own bounds, which concern Kafka. Where archives are read first, it begins behind them.
+        self._replay = None if self._archives else replay
         self._revision = revision
         # Where no query starts, as in `kappa validate`, the transactional producers belong to a generation 0 that never runs.
         self.targets = targets or Targets(revision, publishers=build_publishers(revision, 0, {}))
 
     def read(self, source: KafkaSource) -> DataFrame:  # noqa: D102 - see Endpoints
+        archived = self._archives.get(source.name)
+        if archived is not None:
+            self._spark.dataSource.register(ArchiveSource)
+            most = None if self._profile is None else self._profile.max_records
+            options = build_options(archived, most, self._revision)
+            return self._spark.readStream.format(FORMAT).name(source.name).options(**options).load()
         reader = self._spark.readStream.format("kafka").name(source.name)
         return reader.options(**build_read_options(self._revision, source, self._replay)).load()
 
@@ -109,6 +120,6 @@ class KafkaEndpoints:
         )
 
     def write(self, sink: Sink, records: DataFrame) -> DataStreamWriter:  # noqa: D102 - see Endpoints
-        is_replayed = self._replay is not None and self._replay.covers(sink.name)
+        is_replayed = self._profile is not None and self._profile.covers(sink.name)
         trigger = Trigger() if is_replayed else self._revision.spec.trigger
         return build_writer(self.targets, sink, records, trigger)

@@ -131,7 +131,7 @@ def _fold_sources(
     malformed = {name: bad.count for name, (_, bad) in _observed(event).items()}
     folded = []
     for source in event.get("sources", []):
-        match = next((pair for pair in left if pair[1].description == source.get("description")), None)
+        match = next((pair for pair in left if _is_of(source, pair[1])), None)
         if match is None:
             continue
         left.remove(match)
@@ -151,6 +151,15 @@ def _fold_sources(
             )
         )
     return tuple(folded)
+
+
+def _is_of(source: dict[str, Any], subscription: Subscription) -> bool:
+    """Return whether the part of an event is of that source. An archive has another description and offsets of the same form."""
+    if subscription.description == source.get("description"):
+        return True
+    topics = _read_offsets(source, "endOffset")
+    is_archive = not str(source.get("description", "")).startswith("KafkaV2")
+    return is_archive and bool(topics) and all(map(subscription.covers, topics))
 
 
 def _find_latest(event: dict[str, Any], source: str) -> datetime | None:

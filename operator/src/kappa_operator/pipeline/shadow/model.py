@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from kappa_crds.inputs import InputTopic
 from kappa_crds.pipeline_status import UpgradePhase
 from kappa_crds.progress import Progress
+from kappa_crds.replay import ArchivedSource
 from kappa_crds.reprocessing import ReprocessingPhase
 from kappa_crds.revision import Revision
 from kappa_crds.topic import DeletionPolicy, TopicSpec
@@ -53,6 +54,8 @@ class SideObserved:
     joins: ReprocessingResource | None = None
     inputs: tuple[InputTopic, ...] | None = None
     failure: str | None = None
+    archives: tuple[ArchivedSource, ...] = ()
+    """Archives that the new version can read."""
 
     @property
     def phase(self) -> ReprocessingPhase | None:

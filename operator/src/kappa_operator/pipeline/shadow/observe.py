@@ -9,6 +9,7 @@ from kappa_crds.pipeline_status import RunRole
 from kappa_crds.reprocessing import WANTS_SHADOW
 from kappa_crds.topic import TopicSpec
 from kappa_crds.upgrade import SHADOW_MODES
+from kappa_operator.archive.sources import find_archives
 from kappa_operator.engine.actions import ApplyObject, CreateObject, DeleteObject, SetDriverRole, StopDriver
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
@@ -95,6 +96,7 @@ async def complete_side(
         side,
         reprocessing=reprocessing,
         is_name_taken=is_taken,
+        archives=find_archives(context.cache, resource.metadata.namespace, resource.spec),
         topics=()
         if run is None or not run.outputs
         else tuple(find_versioned(context, resource, run.outputs)),
