@@ -70,7 +70,10 @@ def keep_values(spark: SparkSession, copies: int) -> dict[str, DataFrame]:
     both = spark.createDataFrame(pairs, "json BINARY, protobuf BINARY")
     parsed = f.from_json(f.col("json").cast("string"), _DDL)
     all_of_them = both.withColumn("avro", to_avro(parsed, json.dumps(_AVRO))).crossJoin(spark.range(copies))
-    frames = {name: all_of_them.select(f.col(name).alias("value")) for name in ("json", "avro", "protobuf")}
+    frames = {
+        name: all_of_them.select(f.col(name).alias("value"), f.current_timestamp().alias("timestamp"))
+        for name in ("json", "avro", "protobuf")
+    }
     for frame in frames.values():
         frame.repartition(2).persist().count()
     return frames

@@ -1,6 +1,7 @@
 """JSON by the runtime's own module (ADR 79): it is used where it can be, and equals Spark's functions on whatever records."""
 
 import json
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -15,6 +16,7 @@ from kappa_pipelines.revision.settings import NATIVE_JSON
 from kappa_pipelines.sinks.kafka import JSON_OPTIONS
 from kappa_pipelines.sources.text import CORRUPT, PERMISSIVE_JSON, read_text, with_corrupt
 from spark.json_values import make_fields, make_record, split_fields
+from spark.revisions import build_revision, source
 
 RECORDS = 250
 _ZONES = "UTC", "Europe/Berlin", "America/New_York", "+05:30"
@@ -253,3 +255,30 @@ def test_what_the_module_does_not_write_is_left_to_spark(spark: SparkSession, co
     rows = spark.createDataFrame([(1,)], "a INT")
     assert _WRITER not in _plan(rows.selectExpr(column)).toString()
     assert _WRITER in _plan(rows.selectExpr("to_json(struct(a))")).toString()
+
+
+def test_a_query_continues_from_the_state_that_it_left_with_the_other_way_of_reading(
+    spark: SparkSession, run: Any, broker: Any, topics: Any, checkpoint: Path
+) -> None:
+    names = {"flights": topics.make("flights"), "out": topics.make("out")}
+    view = {"name": "sums", "sql": "SELECT k, sum(v) AS total, max(ts) AS last FROM flights GROUP BY k"}
+    spec = {
+        "sources": [source()],
+        "views": [{**view, "allowUnboundedState": True}],
+        "sinks": [{"name": "out", "from": "sums", "mode": "update", "kafka": {"topic": "out", "key": ["k"]}}],
+    }
+    for generation, native in enumerate(("false", "true", "false"), start=1):
+        spark.conf.set(NATIVE_JSON, native)
+        topics.write(
+            names["flights"], [f'{{"k":1,"v":{generation}.5,"ts":"2013-01-0{generation}T00:00:00Z"}}']
+        )
+        driver = run(build_revision(spec, checkpoint, broker.bootstrap, topics=names), generation)
+        driver.wait_for("no lag", lambda p: p.state == "Running" and p.lag == 0 and bool(p.queries))
+        (query,) = spark.streams.active
+        plan = query._jsq.streamingQuery().lastExecution().optimizedPlan().toString()
+        assert [name in plan for name in (_READER, _WRITER)] == [native == "true"] * 2
+        assert driver.stop().graceful
+    rows = [(row["total"], row["last"]) for row in topics.values(names["out"])]
+    assert rows == [
+        (total, f"2013-01-0{day}T00:00:00.000000Z") for day, total in ((1, 1.5), (2, 4.0), (3, 7.5))
+    ]
