@@ -4,7 +4,7 @@ from fakes.cluster import Body
 
 _PHASES = {"DryRun": "Rehearsing"}
 _RUN = {"checkpoint": "runningCheckpoint"}
-_LATER = ("outputs", "dropsOutputs", "reprocessing", "place")
+_LATER = ("outputs", "dropsOutputs", "reprocessing", "place", "backfill")
 """What release 0.1 did not have of a run."""
 
 
