@@ -46,6 +46,10 @@ _REPROCESSING_STATUS = {
     "catchUp": {"lag": 7, "recordsPerSecond": 5, "partitions": [{"topic": TOPIC, "partition": 0, "offset": 3, "end": 10, "etaSeconds": 2}]},
     "comparison": {"cut": {"inputs": [], "taken": "2026-01-01T12:00:00Z"}, "unexpected": 1, "sinks": [{"sink": "log", "summary": {"changed": 1}}]},
 }  # fmt: skip
+_ARCHIVE_STATUS: dict[str, Any] = {
+    "number": 2, "state": "Done", "at": "2026-01-02T00:00:00Z", "topicId": "t", "store": "main", "since": "2026-01-01T00:00:00Z",
+    "complete": "2026-01-02T00:00:00Z", "behind": 7, "segments": 2, "sizeBytes": 4096, "lost": "offsets 0 to 3 of partition 0",
+}  # fmt: skip
 _SOURCE_STATUS: dict[str, Any] = {
     "state": "Running", "topicPrefix": "shop", "tables": 3, "lastCheck": "2026-01-01T00:00:00Z",
     "conditions": [
@@ -142,6 +146,8 @@ class Exporter:
         self._show("LagPolicy", "gold", {"conditions": judged}, **selector)
         self._show("CDCSource", "shop", _SOURCE_STATUS, **_SOURCE)
         self._show("Reprocessing", f"{PIPELINE}-1", _REPROCESSING_STATUS, pipelineRef=PIPELINE)
+        archived = {"archive": _ARCHIVE_STATUS, "conditions": say_ready()}
+        self._show("Topic", TOPIC, archived, archive={"stateStoreRef": "main"})
         metrics.LEADING.set(1)
         metrics.LAST_RESYNC.set_to_current_time()
         for outcome in ("ok", "failed"):
