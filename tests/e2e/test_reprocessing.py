@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import groupby
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -88,13 +89,21 @@ def read(topic: str, starts: dict[str, int], ends: dict[str, int] | None = None)
 
 
 class PollingReader:
-    """Polls an output all the time, as an application does with the client, and notes number, price and topic of each record."""
+    """Polls an output all the time, as an application does with the client, and notes two columns and the topic of each record."""
 
-    def __init__(self, place: Place, bootstrap: str | None = None) -> None:
-        self.found: list[tuple[int, int, str]] = []
+    def __init__(
+        self,
+        place: Place,
+        bootstrap: str | None = None,
+        *,
+        output: tuple[str, str] = ("counts", "prices"),
+        columns: tuple[str, str] = ("seq", "price"),
+    ) -> None:
+        self.found: list[tuple[Any, Any, str]] = []
+        self._columns = columns
         self.errors: list[Exception] = []
         self._ending = threading.Event()
-        resolve = build_resolver(place.name, "counts", "prices")
+        resolve = build_resolver(place.name, *output)
         config = {"bootstrap.servers": bootstrap or kafka.host_bootstrap(), "log_level": 0}
         self._reader = OutputReader(config, resolve)
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -110,9 +119,10 @@ class PollingReader:
                 continue
             if message is not None:
                 row = json.loads(message.value() or b"")
-                self.found.append((row["seq"], row["price"], message.topic() or ""))
+                first, second = self._columns
+                self.found.append((row[first], row[second], message.topic() or ""))
 
-    def end(self) -> list[tuple[int, int, str]]:
+    def end(self) -> list[tuple[Any, Any, str]]:
         """Stop, and return what was read."""
         self._ending.set()
         self._thread.join(60)
