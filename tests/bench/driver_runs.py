@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from kappa_pipelines.driver.driver import Driver
@@ -23,15 +23,20 @@ def running(driver: Driver, deadline: float) -> Iterator[threading.Thread]:
         thread.join(deadline)
 
 
-def measure_run(driver: Driver, count: int, deadline: float) -> float:
-    """Run the driver until it has committed so many records, and return the seconds that its query took; SystemExit after the deadline."""
+def measure_run(
+    driver: Driver, count: int, deadline: float, is_complete: Callable[[], bool] = lambda: True
+) -> float:
+    """Run the driver until it has committed so many records, and the results are complete; return the seconds that its query took.
+
+    SystemExit after the deadline.
+    """
     with running(driver, deadline) as thread:
         begin, end = 0.0, time.monotonic() + deadline
         while thread.is_alive() and time.monotonic() < end:
             queries = driver.record.snapshot({}).queries
             if begin == 0.0 and queries:
                 begin = time.monotonic()
-            if sum(each.total_input_rows for each in queries) >= count:
+            if sum(each.total_input_rows for each in queries) >= count and is_complete():
                 return time.monotonic() - begin
-            time.sleep(POLL_SECONDS)
+            time.sleep(POLL_SECONDS if begin else POLL_SECONDS / 10)
         raise SystemExit(f"the driver did not get through in {deadline:.0f} s: {driver.record.snapshot({})}")

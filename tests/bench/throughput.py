@@ -22,7 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from bench.spark_queries import SPECS, Run, create_session
 from lab import kafka_jars
@@ -51,6 +51,13 @@ def drop_topic(bootstrap: str, name: str) -> None:
     """Delete a topic, so that the disk does not fill."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.delete_topics([name])[name].result(30)
+
+
+def ends(admin: AdminClient, topic: str) -> dict[int, int]:
+    """Return the end of each partition."""
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    wanted = {TopicPartition(topic, part): latest for part in range(PARTITIONS)}
+    return {at.partition: future.result(30).offset for at, future in admin.list_offsets(wanted).items()}
 
 
 def _as_it_is(number: int, value: str) -> str | None:

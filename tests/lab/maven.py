@@ -1,6 +1,7 @@
-"""Archives that tests run, from Maven's repository: fetched once, checked, and kept in the cache as they are needed."""
+"""Archives and jars that tests run, from Maven's repository: fetched once, checked, and kept in the cache as they are needed."""
 
 import hashlib
+import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,3 +54,41 @@ def fetch(archive: Archive, unpack: Callable[[Path, Path], object]) -> Path:
         unpack(file, made)
         made.rename(target)
     return target
+
+
+@dataclass(frozen=True)
+class Jars:
+    """The jars that a POM names, with all that they need; `lock` has the SHA-256 of each."""
+
+    name: str
+    pom: Path
+    lock: Path
+
+    @property
+    def folder(self) -> Path:
+        """Where the jars are, whether fetched yet or not."""
+        identity = hashlib.sha256(self.pom.read_bytes() + self.lock.read_bytes()).hexdigest()[:12]
+        return CACHE / f"{self.name}-{identity}"
+
+    def fetch(self) -> Path:
+        """Return the folder, made if it is not in the cache; raise LabError where jars are others."""
+        target = self.folder
+        if target.exists():
+            return target
+        with step(f"{self.name} jars", done="fetched"):
+            part = CACHE / f".{target.name}.part"
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir(parents=True)
+            goal = ["dependency:copy-dependencies", f"-DoutputDirectory={part}", "-DincludeScope=runtime"]
+            run(["mvn", "-q", "-B", "-f", self.pom, *goal])
+            self._check(part)
+            part.rename(target)
+        return target
+
+    def _check(self, jars: Path) -> None:
+        lines = [line.split() for line in self.lock.read_text().splitlines()]
+        lock = {name: digest for digest, name in lines}
+        found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in jars.glob("*.jar")}
+        wrong = sorted(name for name in lock.keys() | found.keys() if lock.get(name) != found.get(name))
+        if wrong:
+            raise LabError(f"these jars differ from {self.lock.name}: {', '.join(wrong)}")
