@@ -1,7 +1,7 @@
 """The queries of the comparison with other engines: as Pipelines, as Flink SQL, and for Kafka Streams; their records and results.
 
-Each query reads JSON with typed columns and writes JSON. Times are in milliseconds, of ten minutes. The last record of each partition of
-`hop` is an hour later: it closes all windows, so that a stream that does not end has all results too.
+Each query reads JSON with typed columns and writes JSON. Times are in milliseconds, of ten minutes. `closed` has the records of `records`,
+and then one of an hour later in each partition: it closes all windows, so that a stream that does not end has all results too.
 """
 
 import json
@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any
 
 from confluent_kafka import Producer
@@ -79,7 +80,7 @@ _MEAN = (
 )
 _TOP = (
     "SELECT w.start AS start, max(n) AS top FROM"
-    " (SELECT window(ts, '10 seconds', '2 seconds') AS w, k, count(*) AS n FROM records"
+    " (SELECT window(ts, '10 seconds', '2 seconds') AS w, k, count(*) AS n FROM closed"
     " GROUP BY window(ts, '10 seconds', '2 seconds'), k) GROUP BY w"
 )
 _PAIRS = (
@@ -117,12 +118,12 @@ QUERIES = (
     ),
     Query(
         name="hop",
-        topics=("records",),
-        spec=_spec([_source("records", SCHEMA, "10s")], _TOP, key=None),
+        topics=("closed",),
+        spec=_spec([_source("closed", SCHEMA, "10s")], _TOP, key=None),
         columns="`start` TIMESTAMP_LTZ(3), top BIGINT",
         select=(
             "SELECT CAST(window_start AS TIMESTAMP_LTZ(3)), MAX(n) FROM (SELECT window_start, window_end, k,"
-            " COUNT(*) AS n FROM TABLE(HOP(TABLE records, DESCRIPTOR(ts), INTERVAL '2' SECOND, INTERVAL '10' SECOND))"
+            " COUNT(*) AS n FROM TABLE(HOP(TABLE closed, DESCRIPTOR(ts), INTERVAL '2' SECOND, INTERVAL '10' SECOND))"
             " GROUP BY window_start, window_end, k) GROUP BY window_start, window_end"
         ),
         streams=False,
@@ -143,6 +144,7 @@ def write_records(bootstrap: str, topics: Mapping[str, str], count: int) -> dict
     """Write the records of all queries, a quarter of `count` to each side of the join; return the number of records by topic."""
     writers = {
         "records": _records(count),
+        "closed": chain(_records(count), _closing()),
         "lefts": _side(count // 4, latest=0),
         "rights": _side(count // 4, latest=_LATEST_SECONDS),
     }
@@ -159,10 +161,13 @@ def write_records(bootstrap: str, topics: Mapping[str, str], count: int) -> dict
 
 def _records(count: int) -> Iterator[str]:
     rng = random.Random(1)
-    for number in range(count - PARTITIONS):
+    for number in range(count):
         key = rng.randrange(KEYS)
         at = _moment(START + timedelta(milliseconds=number * SECONDS * 1000 // count))
         yield f'{{"k":{key},"v":{rng.randrange(10**6) / 8},"ts":"{at}","note":"abcdefghijklmnop-{key:06d}"}}'
+
+
+def _closing() -> Iterator[str]:
     for _ in range(PARTITIONS):
         yield f'{{"k":0,"v":0.0,"ts":"{_moment(CLOSING)}","note":"abcdefghijklmnop-000000"}}'
 
@@ -225,7 +230,7 @@ def write_flink_sql(query: Query, bootstrap: str, topics: Mapping[str, str], out
 
 
 def _flink_source(name: str, query: Query, bootstrap: str, topic: str) -> str:
-    columns = _COLUMNS if name == "records" else "k BIGINT, v DOUBLE, ts TIMESTAMP_LTZ(3)"
+    columns = _COLUMNS if name in ("records", "closed") else "k BIGINT, v DOUBLE, ts TIMESTAMP_LTZ(3)"
     delay = query.spec["sources"][0]["eventTime"]["watermark"]
     number, unit = delay[:-1], {"m": "MINUTE", "s": "SECOND"}[delay[-1]]
     watermark = f"WATERMARK FOR ts AS ts - INTERVAL '{number}' {unit}"

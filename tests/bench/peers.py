@@ -139,7 +139,9 @@ def main() -> None:
     rounds = given.rounds or (2 if given.quick else 5)
     rows: dict[str, dict[str, dict[str, Any]]] = {}
     with Broker(heap_mib=512) as broker:
-        topics = {name: make_topic(broker.bootstrap, name) for name in ("records", "lefts", "rights")}
+        topics = {
+            name: make_topic(broker.bootstrap, name) for name in ("records", "closed", "lefts", "rights")
+        }
         written = write_records(broker.bootstrap, topics, count)
         log(f"written: {written}")
         comparison = Comparison(broker, topics, written)
