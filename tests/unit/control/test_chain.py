@@ -2,12 +2,17 @@
 
 from typing import ClassVar
 
+import pytest
+
+from fakes.context import FakeDrivers
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import find_kind
 from kappa_crds.reprocessing import ReprocessingPhase
 from kappa_operator.cli.reprocess_plan import plan_start
 from kappa_operator.cli.reprocess_watch import build_watch
 from kappa_operator.engine.keys import Key
+from kappa_operator.errors import DriverUnreachable
+from kappa_operator.pipeline.drivers import ControlAccess
 from unit.control.chains import (
     BY_HAND,
     CHAIN,
@@ -89,6 +94,26 @@ async def test_a_rollback_takes_all_back_as_one() -> None:
         assert status["upgrade"]["phase"] == "Withdrawn"
         assert [each["role"] for each in status["runs"]] == ["active"]
     assert life.node.count_alive() == 3
+
+
+async def test_a_driver_that_does_not_answer_keeps_no_other_one_held_after_a_rollback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    resume, asked = FakeDrivers.resume, list[str]()
+
+    async def answer(drivers: FakeDrivers, address: str, access: ControlAccess) -> None:
+        if asked == ["rollback"]:
+            asked.append(address)
+            raise DriverUnreachable("the connection was lost")
+        await resume(drivers, address, access)
+
+    monkeypatch.setattr(FakeDrivers, "resume", answer)
+    rollback = both(lambda life: asked.append("rollback"), request("Rollback"))
+    life = await run(write(CHAIN), both(pause_at("Soaking"), write(CHANGED)), rollback)
+    assert list_phases(life) == [ReprocessingPhase.ROLLED_BACK]
+    assert len(asked) == 2
+    held = [each for each in life.operator.drivers.progress.values() if each.hold is not None]
+    assert len(held) <= 1, "it ends by itself after two minutes"
 
 
 async def test_an_abort_removes_the_runs_and_the_topics_of_all() -> None:

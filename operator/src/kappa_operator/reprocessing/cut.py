@@ -134,7 +134,7 @@ def build_empty_cut(party: ReprocessingObserved, now: datetime) -> Cut:
     )
 
 
-def continue_drivers(observed: ReprocessingObserved) -> tuple[Action, ...]:
+def continue_drivers(observed: ReprocessingObserved) -> tuple[ContinueDriver, ...]:
     """Return what ends the holds of all drivers, and of those of readers, as far as they hold."""
     readers = (each.driver for each in observed.readers)
     return tuple(
@@ -146,6 +146,12 @@ def continue_drivers(observed: ReprocessingObserved) -> tuple[Action, ...]:
         and each.progress
         and each.progress.hold is not None
     )
+
+
+def release_drivers(observed: ReprocessingObserved) -> tuple[Action, ...]:
+    """Return what ends the holds at the end of a phase, but for drivers that have just failed to answer: one that stops keeps no other held."""
+    failed = {each.action.pod for each in observed.failures if isinstance(each.action, ContinueDriver)}
+    return tuple(each for each in continue_drivers(observed) if each.pod not in failed)
 
 
 def list_drivers(observed: ReprocessingObserved) -> Iterator[Driver]:

@@ -14,10 +14,10 @@ from kappa_crds.reprocessing import (
     RequestAction,
 )
 from kappa_operator import intervals
-from kappa_operator.engine.actions import Action, AdvanceDriver, HoldDriver
+from kappa_operator.engine.actions import AdvanceDriver, HoldDriver
 from kappa_operator.engine.plan import Plan, hold_deletion, stalled, working
 from kappa_operator.errors import DriverRefused
-from kappa_operator.reprocessing.cut import continue_drivers
+from kappa_operator.reprocessing.cut import release_drivers
 from kappa_operator.reprocessing.model import ReprocessingObserved, enter, report
 from kappa_operator.reprocessing.phases import finish
 from kappa_operator.reprocessing.requests import carry_out
@@ -107,7 +107,7 @@ def end_early(observed: ReprocessingObserved, now: datetime) -> Plan | None:
 def _abort(observed: ReprocessingObserved, why: str, now: datetime, **fields: Any) -> Plan:
     verdict = stalled(Phase.ABORTED, Reason.ABORTED, f"{why}; the active version was not touched")
     plan = enter(observed, Phase.ABORTED, verdict, now, why=why, **fields)
-    return Plan((*_release(observed), *plan.actions), requeue=True)
+    return Plan((*release_drivers(observed), *plan.actions), requeue=True)
 
 
 def _fail(observed: ReprocessingObserved, now: datetime) -> Plan | None:
@@ -116,7 +116,7 @@ def _fail(observed: ReprocessingObserved, now: datetime) -> Plan | None:
         return None
     verdict = stalled(Phase.FAILED, Reason.REPROCESSING_FAILED, f"{why}; the active version was not touched")
     plan = enter(observed, Phase.FAILED, verdict, now, why=why)
-    return Plan((*_release(observed), *plan.actions), requeue=True)
+    return Plan((*release_drivers(observed), *plan.actions), requeue=True)
 
 
 def _find_refusal(observed: ReprocessingObserved) -> str:
@@ -148,7 +148,3 @@ def _find_last_failure(observed: ReprocessingObserved) -> str:
     sides = (party.side for party in observed.parties if party.side is not None)
     found = (side.run.restarts.last_failure for side in sides if side.run.restarts is not None)
     return next(filter(None, found), "")
-
-
-def _release(observed: ReprocessingObserved) -> tuple[Action, ...]:
-    return () if observed.failure else continue_drivers(observed)

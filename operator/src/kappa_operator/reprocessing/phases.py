@@ -10,11 +10,10 @@ from kappa_crds.reasons import Reason
 from kappa_crds.reprocessing import LogGap, ReprocessingPhase, RequestAction
 from kappa_crds.reprocessing_policy import CutGate, Gate
 from kappa_operator import intervals
-from kappa_operator.engine.actions import Action
 from kappa_operator.engine.plan import Plan, ready, stalled, working
 from kappa_operator.log.proof import Gap
 from kappa_operator.reprocessing.catch_up import judge_party
-from kappa_operator.reprocessing.cut import Reaching, continue_drivers
+from kappa_operator.reprocessing.cut import Reaching, release_drivers
 from kappa_operator.reprocessing.groups import GROUP_PATIENCE
 from kappa_operator.reprocessing.model import ReprocessingObserved, enter, record, record_parties, report
 from kappa_operator.reprocessing.move import keep_holding, reach_moving_cut
@@ -182,7 +181,7 @@ def cut_over(observed: ReprocessingObserved, now: datetime) -> Plan | None:
     soak = observed.resource.spec.soak
     message = f"the new version is active since {now:%Y-%m-%dT%H:%M:%SZ}; the old one soaks for {soak}"
     plan = enter(observed, Phase.SOAKING, working(Phase.SOAKING, Reason.SOAKING, message), now)
-    return Plan((*plan.actions, *_release(observed)), requeue=True)
+    return Plan((*plan.actions, *release_drivers(observed)), requeue=True)
 
 
 def _has_waited_for_groups(observed: ReprocessingObserved, now: datetime) -> bool:
@@ -195,7 +194,7 @@ def _give_up_cut(observed: ReprocessingObserved, why: str, now: datetime) -> Pla
     message = f"{why}; {explain_gate(observed, RequestAction.CUT)}"
     verdict = stalled(Phase.READY_TO_CUT, Reason.GROUPS_NOT_AT_CUT, message)
     plan = enter(observed, Phase.READY_TO_CUT, verdict, now, cut_refused=why, holding_for_groups=None)
-    return Plan((*_release(observed), *plan.actions), requeue=True)
+    return Plan((*release_drivers(observed), *plan.actions), requeue=True)
 
 
 def soak(observed: ReprocessingObserved, now: datetime) -> Plan | None:
@@ -213,7 +212,7 @@ def soak(observed: ReprocessingObserved, now: datetime) -> Plan | None:
         return start_rollback(observed, failure, now)
     if (passed := carry_out(observed, RequestAction.FINISH)) is not None:
         return finish(observed, "a person ended the soak time", now, request=passed)
-    held = _release(observed)
+    held = release_drivers(observed)
     if failure:
         message = f"{failure}; the old one still soaks; {explain_gate(observed, RequestAction.ROLLBACK)}"
         verdict = stalled(Phase.SOAKING, Reason.WAITING_FOR_PERSON, message)
@@ -266,7 +265,7 @@ def roll_back(observed: ReprocessingObserved, now: datetime) -> Plan | None:
     if _has_rolled_back(observed):
         verdict = stalled(Phase.ROLLED_BACK, Reason.ROLLED_BACK, f"the old version is active again: {why}")
         plan = enter(observed, Phase.ROLLED_BACK, verdict, now)
-        return Plan((*_release(observed), *plan.actions), requeue=True)
+        return Plan((*release_drivers(observed), *plan.actions), requeue=True)
     is_chain, cut = observed.is_chain, observed.status.rollback_cut
     departed = (cut is None and _find_departure(observed)) if is_chain else not observed.has_cut_over
     if departed:
@@ -333,7 +332,3 @@ def _reach(
     )
     actions = () if observed.failure else reaching.actions
     return Plan(actions, plan.status, plan.requeue_after)
-
-
-def _release(observed: ReprocessingObserved) -> tuple[Action, ...]:
-    return () if observed.failure else continue_drivers(observed)
