@@ -84,7 +84,7 @@ _TOP = (
     " GROUP BY window(ts, '10 seconds', '2 seconds'), k) GROUP BY w"
 )
 _PAIRS = (
-    "SELECT l.k, l.ts, r.v FROM lefts l JOIN rights r"
+    "SELECT l.k, l.ts, r.v FROM orders l JOIN payments r"
     " ON l.k = r.k AND r.ts BETWEEN l.ts AND l.ts + INTERVAL '30' SECOND"
 )
 _SIDE = "k BIGINT, v DOUBLE, ts TIMESTAMP"
@@ -131,8 +131,8 @@ QUERIES = (
     ),
     Query(
         name="join",
-        topics=("lefts", "rights"),
-        spec=_spec([_source("lefts", _SIDE, "10s"), _source("rights", _SIDE, "10s")], _PAIRS),
+        topics=("orders", "payments"),
+        spec=_spec([_source("orders", _SIDE, "10s"), _source("payments", _SIDE, "10s")], _PAIRS),
         columns="k BIGINT, ts TIMESTAMP_LTZ(3), v DOUBLE",
         select=_PAIRS,
         streams=False,
@@ -145,8 +145,8 @@ def write_records(bootstrap: str, topics: Mapping[str, str], count: int) -> dict
     writers = {
         "records": _records(count),
         "closed": chain(_records(count), _closing()),
-        "lefts": _side(count // 4, latest=0),
-        "rights": _side(count // 4, latest=_LATEST_SECONDS),
+        "orders": _side(count // 4, latest=0),
+        "payments": _side(count // 4, latest=_LATEST_SECONDS),
     }
     written = {}
     for name, rows in writers.items():

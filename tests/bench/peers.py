@@ -140,7 +140,7 @@ def main() -> None:
     rows: dict[str, dict[str, dict[str, Any]]] = {}
     with Broker(heap_mib=512) as broker:
         topics = {
-            name: make_topic(broker.bootstrap, name) for name in ("records", "closed", "lefts", "rights")
+            name: make_topic(broker.bootstrap, name) for name in ("records", "closed", "orders", "payments")
         }
         written = write_records(broker.bootstrap, topics, count)
         log(f"written: {written}")
