@@ -11,7 +11,7 @@ from fakes.fuse import Killed
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import REQUEST_ANNOTATION, SavepointTask, StoreCheck, WorkRequest, WorkResult
 from kappa_operator.engine.keys import ObjectRef
-from kappa_operator.statestore.mounts import explain_waiting
+from kappa_operator.engine.work_pods import explain_waiting
 from unit.control.stores import (
     BUCKET,
     GOOD,

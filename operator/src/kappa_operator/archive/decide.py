@@ -16,7 +16,6 @@ from kappa_crds.savepoint_work import WorkState
 from kappa_operator import intervals
 from kappa_operator.archive.model import (
     ArchiveObserved,
-    ArchivePod,
     Place,
     is_at_risk,
     is_current,
@@ -33,6 +32,7 @@ from kappa_operator.engine.actions import (
 )
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.plan import Failure, Plan, build_condition
+from kappa_operator.engine.work_pods import WorkPod
 from kappa_operator.topic.checks import TopicObserved
 
 _LONGEST = RUN_SECONDS + 2 * GRACE
@@ -117,7 +117,7 @@ def _find_refusal(observed: TopicObserved, status: ArchiveStatus) -> Failure | N
     return None
 
 
-def _give_up(pod: ArchivePod, now: datetime) -> ArchiveResult | None:
+def _give_up(pod: WorkPod[ArchiveResult], now: datetime) -> ArchiveResult | None:
     """Return the result of a pod that takes too long, which is only one that does not start: the kubelet ends others."""
     if (now - pod.created).total_seconds() <= _LONGEST:
         return None

@@ -10,26 +10,14 @@ from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.quantities import parse_duration
 from kappa_crds.savepoint_work import WorkState
 from kappa_operator import backoff, intervals
-from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.network import Network
 from kappa_operator.engine.restricted import DEFAULT_PODS, PodOptions
+from kappa_operator.engine.work_pods import WorkPod
 from kappa_operator.errors import KappaError
 from kappa_operator.statestore.storage import Storage
 
 CLOSE = 0.5
 """Part of the retention after which records that are not archived are at risk."""
-
-
-@dataclass(frozen=True, slots=True)
-class ArchivePod:
-    """The pod of a run. `result` is there when it has ended, `waits` is what keeps it from starting."""
-
-    ref: ObjectRef
-    uid: str
-    created: datetime
-    result: ArchiveResult | None = None
-    waits: str | None = None
-    deleting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +38,7 @@ class ArchiveObserved:
     `retention` is the time in seconds that the topic's spec declares, None where it declares none.
     """
 
-    pod: ArchivePod | None = None
+    pod: WorkPod[ArchiveResult] | None = None
     place: Place | None = None
     problem: KappaError | None = None
     retention: float | None = None

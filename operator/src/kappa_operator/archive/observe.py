@@ -1,9 +1,6 @@
 """Reads what a decision about the archive of a Topic needs: the pod of its run, its store, and how it reaches Kafka."""
 
 from dataclasses import replace
-from datetime import datetime
-
-from pydantic import ValidationError
 
 from kappa_crds.archive import Archive
 from kappa_crds.archive_work import ArchiveResult
@@ -12,17 +9,17 @@ from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import WorkState
 from kappa_crds.topic import Retention
-from kappa_operator.archive.model import ArchiveObserved, ArchivePod, Place, is_current, measure_wait
+from kappa_operator.archive.model import ArchiveObserved, Place, is_current, measure_wait
 from kappa_operator.archive.objects import TopicResource, build_pod_ref
 from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.network import read_network
-from kappa_operator.engine.ownership import find_controller
 from kappa_operator.engine.recent import MINUTE
+from kappa_operator.engine.work_pods import WorkPod, parse_result, read_work_pod
 from kappa_operator.errors import KappaError
 from kappa_operator.kafkacluster.connection import read_reader_spec, resolve_cluster
 from kappa_operator.statestore.keys import check_store_secret
-from kappa_operator.statestore.mounts import explain_waiting, find_claim_node
+from kappa_operator.statestore.mounts import find_claim_node
 from kappa_operator.statestore.objects import build_storage
 from kappa_operator.statestore.users import resolve_store
 
@@ -71,32 +68,20 @@ async def _find_place(
     return replace(place, node=await find_claim_node(context, namespace, storage.claim))
 
 
-async def _find_pod(context: OperatorContext, resource: TopicResource) -> ArchivePod | None:
+async def _find_pod(context: OperatorContext, resource: TopicResource) -> WorkPod[ArchiveResult] | None:
     """Return the pod of the last run, if it is there. One of that name with another owner is none."""
     status = resource.status.archive
     if status is None or status.state is WorkState.DONE:
         return None
     ref = build_pod_ref(resource, status.number)
-    pod = await context.cluster.get(ref)
-    if pod is None or find_controller(pod).get("uid") != resource.metadata.uid:
-        return None
-    metadata = pod["metadata"]
-    created, deleting = datetime.fromisoformat(metadata["creationTimestamp"]), "deletionTimestamp" in metadata
-    return ArchivePod(ref, metadata["uid"], created, parse_result(pod), explain_waiting(pod), deleting)
+    return read_work_pod(await context.cluster.get(ref), resource.metadata.uid, ref, parse_archive_result)
 
 
-def parse_result(pod: Body) -> ArchiveResult | None:
+def parse_archive_result(pod: Body) -> ArchiveResult | None:
     """Return how a run ended, None while it has not."""
-    status = pod.get("status", {})
-    if status.get("phase") not in ("Succeeded", "Failed"):
-        return None
-    container: Body = next(iter(status.get("containerStatuses", [])), {})
-    ended = container.get("state", {}).get("terminated", {})
-    try:
-        return ArchiveResult.model_validate_json(ended.get("message", ""))
-    except ValidationError:
-        why = status.get("message") or status.get("reason") or ended.get("reason") or "no reason given"
-        message = (
-            f"the pod ended with exit code {ended.get('exitCode', 'unknown')} ({why}) and without a result"
-        )
-        return ArchiveResult(failure=DriverExit(reason=Reason.ARCHIVE_FAILED, message=message))
+    return parse_result(pod, ArchiveResult.model_validate_json, _fail_run)
+
+
+def _fail_run(ended: str, _text: str) -> ArchiveResult:
+    message = f"{ended} and without a result"
+    return ArchiveResult(failure=DriverExit(reason=Reason.ARCHIVE_FAILED, message=message))

@@ -21,7 +21,6 @@ from kappa_operator.cdc.work import DatabaseResult, DatabaseTask, FoundProblem
 from kappa_operator.cdcsource.guard import choose_check_interval, judge_slot
 from kappa_operator.cdcsource.model import (
     CDCSourceObserved,
-    DatabasePod,
     build_condition,
     build_status,
     find_log_position,
@@ -34,6 +33,7 @@ from kappa_operator.cdcsource.truncation import fold_files
 from kappa_operator.cdcsource.works import number_work
 from kappa_operator.engine.actions import DeleteObject, EmitEvent, RecordStatus
 from kappa_operator.engine.plan import Plan, Verdict, judge_error, working
+from kappa_operator.engine.work_pods import WorkPod
 
 LONGEST = 300.0
 Explained = tuple[Reason, str]
@@ -145,7 +145,7 @@ def _clean_up(observed: CDCSourceObserved, work: DatabaseWork) -> Plan:
     return Plan((*delete, RecordStatus(done)), requeue=True)
 
 
-def _follow(observed: CDCSourceObserved, pod: DatabasePod, now: datetime) -> Plan | None:
+def _follow(observed: CDCSourceObserved, pod: WorkPod[DatabaseResult], now: datetime) -> Plan | None:
     work = observed.resource.status.work
     if work is None or work.fingerprint != compute_fingerprint(observed.resource, observed.credentials):
         why = "the settings or credentials of the database changed"

@@ -20,37 +20,15 @@ from kappa_operator.cdcsource.objects import CDCSourceResource, describe_databas
 from kappa_operator.connect.model import FAILED, RUNNING, ConnectorOffsets, ConnectorStatus
 from kappa_operator.connect.names import KafkaClusterResource
 from kappa_operator.engine import plan
-from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.keys import Key
 from kappa_operator.engine.network import Network
 from kappa_operator.engine.plan import Failure, Plan, Verdict, update_status
 from kappa_operator.engine.restricted import DEFAULT_PODS, PodOptions
+from kappa_operator.engine.work_pods import WorkPod
 from kappa_operator.errors import KappaError
 from kappa_operator.kafka.model import TopicView
 
 _NO_OFFSETS = ConnectorOffsets()
-
-
-@dataclass(frozen=True, slots=True)
-class DatabasePod:
-    """A pod that works in the database. `result` is there when it has ended, `waits` is what keeps it from starting."""
-
-    ref: ObjectRef
-    uid: str
-    created: datetime
-    result: DatabaseResult | None = None
-    waits: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ProofPod:
-    """A pod that compares tables with topics. `result` is there when it has ended, `waits` is what keeps it from starting."""
-
-    ref: ObjectRef
-    uid: str
-    created: datetime
-    result: ProofResult | None = None
-    waits: str | None = None
-    is_deleting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +81,9 @@ class CDCSourceObserved:
     problem: KappaError | None = None
     credentials: str = ""
     are_credentials_kept: bool = False
-    pod: DatabasePod | None = None
+    pod: WorkPod[DatabaseResult] | None = None
     connector: ConnectorView | None = None
-    proof_pod: ProofPod | None = None
+    proof_pod: WorkPod[ProofResult] | None = None
     readers: KafkaClusterSpec | None = None
     proof_problem: KappaError | None = None
     schema_topic: TopicView | None = None

@@ -2,10 +2,6 @@
 
 import asyncio
 from dataclasses import replace
-from datetime import datetime
-from typing import TypeVar
-
-from pydantic import ValidationError
 
 from kappa_crds.cdcsource_proof import ProofResult
 from kappa_crds.reasons import Reason
@@ -17,7 +13,7 @@ from kappa_operator.cdc.work import DatabaseResult
 from kappa_operator.cdcsource.deletion import deletes_topics
 from kappa_operator.cdcsource.history import CONFIGS, has_history
 from kappa_operator.cdcsource.limits import needs_limits
-from kappa_operator.cdcsource.model import CDCSourceObserved, ConnectorView, DatabasePod, ProofPod
+from kappa_operator.cdcsource.model import CDCSourceObserved, ConnectorView
 from kappa_operator.cdcsource.objects import (
     CDCSourceResource,
     build_credentials,
@@ -34,16 +30,14 @@ from kappa_operator.connect.model import ConnectAccess
 from kappa_operator.connect.names import KafkaClusterResource, name_history
 from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import OperatorContext
-from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.keys import Key
 from kappa_operator.engine.network import read_network
-from kappa_operator.engine.ownership import find_controller, is_controlled
+from kappa_operator.engine.ownership import is_controlled
 from kappa_operator.engine.plan import Failure
 from kappa_operator.engine.recent import MINUTE, SHORT
+from kappa_operator.engine.work_pods import WorkPod, parse_result, read_work_pod
 from kappa_operator.errors import ConnectorNotFound, KappaError, ReferenceProblem, SecretProblem
 from kappa_operator.kafkacluster.connection import connect, read_reader_spec, resolve_cluster
-from kappa_operator.statestore.mounts import explain_waiting
-
-ResultT = TypeVar("ResultT", DatabaseResult, ProofResult)
 
 
 async def observe_cdcsource(
@@ -180,40 +174,24 @@ async def _observe_limits(
     return replace(observed, full_topics=tuple(view for view in views if view is not None))
 
 
-async def _find_pod(context: OperatorContext, resource: CDCSourceResource) -> DatabasePod | None:
+async def _find_pod(context: OperatorContext, resource: CDCSourceResource) -> WorkPod[DatabaseResult] | None:
     """Return the pod of the last work, if it is there."""
     if resource.status.work is None or resource.status.work.state is WorkState.DONE:
         return None
     ref = build_pod_ref(resource, resource.status.work)
-    pod = await _read_pod(context, resource, ref)
-    if pod is None or "deletionTimestamp" in pod["metadata"]:
-        return None
-    metadata = pod["metadata"]
-    created = datetime.fromisoformat(metadata["creationTimestamp"])
-    result = parse_result(pod, DatabaseResult)
-    return DatabasePod(ref, metadata["uid"], created, result, explain_waiting(pod))
+    pod = read_work_pod(await context.cluster.get(ref), resource.metadata.uid, ref, parse_database_result)
+    return None if pod is None or pod.deleting else pod
 
 
-async def _find_proof_pod(context: OperatorContext, resource: CDCSourceResource) -> ProofPod | None:
+async def _find_proof_pod(
+    context: OperatorContext, resource: CDCSourceResource
+) -> WorkPod[ProofResult] | None:
     """Return the pod of the last proof, if it is there, also one that is being deleted: there are never two."""
     work = resource.status.proof.work if resource.status.proof else None
     if work is None or work.state is WorkState.DONE:
         return None
     ref = build_proof_ref(resource, work)
-    pod = await _read_pod(context, resource, ref)
-    if pod is None:
-        return None
-    metadata = pod["metadata"]
-    created = datetime.fromisoformat(metadata["creationTimestamp"])
-    is_deleting = "deletionTimestamp" in metadata
-    result = parse_result(pod, ProofResult)
-    return ProofPod(ref, metadata["uid"], created, result, explain_waiting(pod), is_deleting)
-
-
-async def _read_pod(context: OperatorContext, resource: CDCSourceResource, ref: ObjectRef) -> Body | None:
-    """Return a pod. One of that name with another owner is none."""
-    pod = await context.cluster.get(ref)
-    return pod if pod is not None and find_controller(pod).get("uid") == resource.metadata.uid else None
+    return read_work_pod(await context.cluster.get(ref), resource.metadata.uid, ref, parse_proof_result)
 
 
 async def _observe_readers(
@@ -228,17 +206,19 @@ async def _observe_readers(
         return replace(observed, proof_problem=problem)
 
 
-def parse_result(pod: Body, kind: type[ResultT]) -> ResultT | None:
-    """Return how the work of a pod ended, None while it has not."""
-    status = pod.get("status", {})
-    if status.get("phase") not in ("Succeeded", "Failed"):
-        return None
-    container: Body = next(iter(status.get("containerStatuses", [])), {})
-    ended = container.get("state", {}).get("terminated", {})
-    try:
-        return kind.model_validate_json(ended.get("message", ""))
-    except ValidationError:
-        why = status.get("message") or status.get("reason") or ended.get("reason") or "no reason given"
-        return kind(
-            problem=f"the pod ended with exit code {ended.get('exitCode', 'unknown')} ({why}) and without a result"
-        )
+def parse_database_result(pod: Body) -> DatabaseResult | None:
+    """Return how the work of a pod in a database ended, None while it has not."""
+    return parse_result(
+        pod,
+        DatabaseResult.model_validate_json,
+        lambda ended, _: DatabaseResult(problem=f"{ended} and without a result"),
+    )
+
+
+def parse_proof_result(pod: Body) -> ProofResult | None:
+    """Return how a proof ended, None while it has not."""
+    return parse_result(
+        pod,
+        ProofResult.model_validate_json,
+        lambda ended, _: ProofResult(problem=f"{ended} and without a result"),
+    )

@@ -26,7 +26,6 @@ from kappa_crds.savepoint_work import WorkState
 from kappa_operator import backoff, intervals
 from kappa_operator.cdcsource.model import (
     CDCSourceObserved,
-    ProofPod,
     build_condition,
     is_snapshotting,
     keep_condition,
@@ -42,6 +41,7 @@ from kappa_operator.cdcsource.proof_pods import (
 )
 from kappa_operator.engine.actions import DeleteObject, EmitEvent, RecordStatus
 from kappa_operator.engine.plan import Failure, Plan
+from kappa_operator.engine.work_pods import WorkPod
 from kappa_operator.pipeline.savepoints import find_next
 
 HISTORY = 5
@@ -60,7 +60,7 @@ def follow_proof(observed: CDCSourceObserved, now: datetime) -> Plan | None:
         return None
     if proof.work.state is WorkState.ENDED:
         return _clean_up(observed, proof.work)
-    if pod is None or pod.is_deleting:
+    if pod is None or pod.deleting:
         return None
     if observed.resource.spec.proof is None or not _is_current(observed, proof.work):
         why = "the settings of the source changed"
@@ -144,12 +144,12 @@ def _is_current(observed: CDCSourceObserved, work: ProofWork) -> bool:
 def _clean_up(observed: CDCSourceObserved, work: ProofWork) -> Plan:
     """Delete the pod whose answer is recorded. From then on nothing looks for it."""
     proof, pod = observed.resource.status.proof or _NONE, observed.proof_pod
-    delete = () if pod is None or pod.is_deleting else (DeleteObject(pod.ref, pod.uid, "its work has ended"),)
+    delete = () if pod is None or pod.deleting else (DeleteObject(pod.ref, pod.uid, "its work has ended"),)
     done = observed.resource.status.replace(proof=proof.replace(work=work.replace(state=WorkState.DONE)))
     return Plan((*delete, RecordStatus(done)), requeue=True)
 
 
-def _give_up(pod: ProofPod, policy: ProofPolicy, now: datetime) -> ProofResult | None:
+def _give_up(pod: WorkPod[ProofResult], policy: ProofPolicy, now: datetime) -> ProofResult | None:
     """Return the result of a pod that takes too long, which is only one that does not start: the kubelet ends others."""
     longest = parse_duration(policy.timeout) + GRACE + _START
     if (now - pod.created).total_seconds() <= longest:

@@ -21,10 +21,10 @@ from kappa_crds.savepoint_work import Work, WorkResult, WorkState
 from kappa_operator import backoff, intervals
 from kappa_operator.engine import plan
 from kappa_operator.engine.actions import RecordStatus
-from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.network import Network
 from kappa_operator.engine.plan import Failure, Plan, Verdict, update_status
 from kappa_operator.engine.restricted import DEFAULT_PODS, PodOptions
+from kappa_operator.engine.work_pods import WorkPod
 from kappa_operator.errors import KappaError
 from kappa_operator.pipeline.driver import DriverPod
 from kappa_operator.pipeline.objects import PipelineResource
@@ -35,16 +35,8 @@ MOST_ATTEMPTS = 5
 _NOWHERE = Storage("")
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerPod:
-    """The pod of a piece of work. `result` is there when it has ended, `waits` is what keeps it from starting."""
-
-    ref: ObjectRef
-    uid: str
-    created: datetime
-    deleting: bool = False
-    result: WorkResult | None = None
-    waits: str | None = None
+WorkerPod = WorkPod[WorkResult]
+"""The pod of work on savepoints and stores."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,7 @@
 """Reads a savepoint's pipeline, its driver and what that reports, the pod that works on it, and what needs it."""
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any
-
-from pydantic import ValidationError
 
 from kappa_crds.pipeline_status import NEEDS_SAVEPOINT
 from kappa_crds.progress import DriverExit, DriverState
@@ -16,9 +13,9 @@ from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.network import read_network
-from kappa_operator.engine.ownership import find_controller
 from kappa_operator.engine.plan import Failure
 from kappa_operator.engine.references import find_users, read_referred
+from kappa_operator.engine.work_pods import parse_result, read_work_pod
 from kappa_operator.errors import KappaError, ReferenceProblem
 from kappa_operator.pipeline.objects import PipelineResource
 from kappa_operator.pipeline.observe import observe_driver
@@ -28,7 +25,6 @@ from kappa_operator.savepoint.model import SavepointObserved, WorkerPod
 from kappa_operator.savepoint.objects import SavepointResource, build_worker_ref, name_savepoint
 from kappa_operator.savepoint.stores import find_copies, find_nodes, find_source, find_storage
 from kappa_operator.statestore.keys import require_consent
-from kappa_operator.statestore.mounts import explain_waiting
 from kappa_operator.statestore.storage import Storage
 from kappa_operator.statestore.users import find_deleting_stores
 
@@ -114,29 +110,17 @@ async def find_worker(
     context: OperatorContext, owner: Resource[Any, Any], ref: ObjectRef
 ) -> WorkerPod | None:
     """Return the pod of a piece of work, if it is there. A pod of that name with another owner is not."""
-    pod = await context.cluster.get(ref)
-    if pod is None or find_controller(pod).get("uid") != owner.metadata.uid:
-        return None
-    metadata = pod["metadata"]
-    created = datetime.fromisoformat(metadata["creationTimestamp"])
-    is_deleting = "deletionTimestamp" in metadata
-    return WorkerPod(ref, metadata["uid"], created, is_deleting, parse_work(pod), explain_waiting(pod))
+    return read_work_pod(await context.cluster.get(ref), owner.metadata.uid, ref, parse_work)
 
 
 def parse_work(pod: Body) -> WorkResult | None:
     """Return how a pod's work ended, None while it has not."""
-    status = pod.get("status", {})
-    if status.get("phase") not in ("Succeeded", "Failed"):
-        return None
-    container: Body = next(iter(status.get("containerStatuses", [])), {})
-    ended = container.get("state", {}).get("terminated", {})
-    text = ended.get("message", "")
-    try:
-        return WorkResult.model_validate_json(text)
-    except ValidationError:
-        why = status.get("message") or status.get("reason") or ended.get("reason") or "no reason given"
-        message = f"the pod ended with exit code {ended.get('exitCode', 'unknown')} ({why}): {text[-1500:] or 'it left no message'}"
-        return WorkResult(failure=DriverExit(reason=Reason.SAVEPOINT_WORK_FAILED, message=message))
+    return parse_result(pod, WorkResult.model_validate_json, _fail_work)
+
+
+def _fail_work(ended: str, text: str) -> WorkResult:
+    message = f"{ended}: {text[-1500:] or 'it left no message'}"
+    return WorkResult(failure=DriverExit(reason=Reason.SAVEPOINT_WORK_FAILED, message=message))
 
 
 def find_waiting_for_savepoint(cache: ResourceCache, savepoint: Key) -> Iterator[Key]:

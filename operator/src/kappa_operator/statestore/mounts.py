@@ -18,19 +18,6 @@ async def find_claim_node(context: OperatorContext, namespace: str, claim: str) 
     return None
 
 
-def explain_waiting(pod: Body) -> str | None:
-    """Return what the scheduler or the kubelet reports of a pod that does not run, if they report anything."""
-    status = pod.get("status", {})
-    for container in status.get("containerStatuses", []):
-        waiting = container.get("state", {}).get("waiting", {})
-        if waiting.get("message"):
-            return f"{waiting.get('reason')}: {waiting['message']}"
-    for condition in status.get("conditions", []):
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return f"{condition.get('reason')}: {condition.get('message')}"
-    return None
-
-
 def _mounts(pod: Body, claim: str) -> bool:
     volumes = pod["spec"].get("volumes", [])
     return any(volume.get("persistentVolumeClaim", {}).get("claimName") == claim for volume in volumes)
