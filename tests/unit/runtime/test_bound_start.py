@@ -1,4 +1,4 @@
-"""A query that Spark still starts is busy for whoever wants to bound it, also where its checkpoint has batches of an earlier driver."""
+"""A query that Spark still starts cannot be bounded yet, also where its checkpoint has batches of an earlier driver."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
