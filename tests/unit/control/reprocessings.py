@@ -84,7 +84,7 @@ class ShadowLife(Life):
     async def _reconcile_all(self, without: Key | None = None) -> float:
         self.operator.drivers.outputs_at.update(list_outputs(self))
         outcome = await self.operator.reconcile(PIPELINE)
-        for kind in ("Topic", "Reprocessing", "Pipeline"):
+        for kind in ("Topic", "Reprocessing", "Savepoint", "Pipeline"):
             for body in self.operator.cluster.find(API_VERSION, kind):
                 key = Key(kind, "shop", body["metadata"]["name"])
                 if key not in (PIPELINE, without):

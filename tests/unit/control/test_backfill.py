@@ -129,6 +129,17 @@ async def test_after_a_cutover_the_operator_creates_its_topic_of_the_version_fir
     check(life)
 
 
+@pytest.mark.parametrize("mode", ["LastState", "Stateless"])
+async def test_in_another_mode_it_creates_that_topic_too(mode: str) -> None:
+    changed = {**MORE_FIXED, "upgrade": {"mode": mode}}
+    life = await live(both(create_topic, write(SPEC)), write(FIXED), write(changed))
+    assert (describe(life)["outputs"], describe(life)["change"]) == (["more.r1", "out.r1"], "Done")
+    assert "more.r1" in life.operator.brokers["kafka:9092"].topics
+    assert read_revision(life, find_pod(life))["topics"] == {"in": "in", "out": "out.r1", "more": "more.r1"}
+    assert read_profile(life) is None
+    check(life)
+
+
 async def test_the_change_waits_while_the_topic_cannot_be_created() -> None:
     life = await live(both(create_topic, write(SPEC)), write(FIXED))
     taken = build_resource("Topic", "more.r1", topicName="other")

@@ -10,7 +10,8 @@ from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.lag.model import Partition, PartitionLog
 from kappa_operator.lagpolicy.remediation.observe import read_pipeline
 from kappa_operator.log.facts import PartitionFacts, Record
-from unit.control.lives import CRASH, HOPELESS, PIPELINE, both, write
+from kappa_operator.pipeline.objects import REVISION_LABEL
+from unit.control.lives import CRASH, HOPELESS, PIPELINE, both, take_savepoint, write
 from unit.control.reprocessings import (
     FIXED,
     OTHER,
@@ -20,9 +21,11 @@ from unit.control.reprocessings import (
     describe,
     fail_active,
     fail_new,
+    find_active_revision,
     find_all,
     live,
     pause_at,
+    read_revision,
     request,
 )
 
@@ -115,6 +118,22 @@ async def test_a_new_version_that_fails_while_the_old_one_soaks_is_rolled_back_w
     end = describe(life)
     assert (end["phases"], end["change"], end["runs"]) == (["RolledBack"], "RolledBack", OLD)
     assert "inputs" not in (cut := find_all(life)[0]["status"]["rollbackCut"]) or cut["inputs"] == []
+
+
+async def test_a_rollback_waits_for_a_new_version_whose_driver_was_lost_once() -> None:
+    life = await live(write(SPEC), both(pause_at("Soaking"), write(FIXED)))
+    life.node.crash = CRASH
+    life.node.step()
+    request("Rollback")(life)
+    reprocessing = Key("Reprocessing", "shop", find_all(life)[0]["metadata"]["name"])
+    for _ in range(100):  # seconds in which no driver starts
+        await life.operator.reconcile(PIPELINE)
+        await life.operator.reconcile(reprocessing)
+        life.operator.clock.advance(1)
+    assert describe(life)["phases"] == ["RollingBack"]
+    await life.settle()
+    assert describe(life)["phases"] == ["RolledBack"]
+    assert find_all(life)[0]["status"]["rollbackCut"]["new"] == [{"topic": "out", "offsets": {"0": 50}}]
 
 
 async def test_a_new_version_that_cannot_run_fails_and_one_that_crashes_is_started_again() -> None:
@@ -232,6 +251,27 @@ async def test_a_second_reprocessing_replaces_the_first_version_and_deletes_it_w
         ["out.r2"],
         ["in", "out", "out.r2"],
     )
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {**FIXED, "trigger": {"maxRecords": 10}, "upgrade": {"mode": mode}}
+        for mode in ("LastState", "Savepoint", "Reprocess", "Stateless")
+    ]
+    + [{**FIXED, "restore": {"savepoint": "one"}}],
+    ids=lambda spec: str(spec.get("restore") or spec["upgrade"]["mode"]),
+)
+async def test_after_a_cutover_the_version_of_the_outputs_stays_whatever_a_driver_starts_from(
+    spec: dict[str, Any],
+) -> None:
+    life = await live(write(SPEC), write(FIXED), take_savepoint, write(spec))
+    end = describe(life)
+    assert (end["outputs"], end["runs"]["active"][2]) == (["out.r1"], 1)
+    assert (end["phases"], end["alive"]) == (["Done"], 1)
+    active = find_active_revision(life)
+    pods = (each for each in life.node.find_pods() if each["metadata"]["labels"][REVISION_LABEL] == active)
+    assert read_revision(life, next(pods))["topics"]["out"] == "out.r1"
 
 
 async def test_a_pipeline_that_is_deleted_ends_both_drivers_and_its_reprocessing() -> None:

@@ -65,7 +65,7 @@ def build_backfill_profile(
 def list_added_topics(status: PipelineStatus, spec: PipelineSpec) -> tuple[str, ...]:
     """Return the topics, by their names in the spec, that a change under way adds to a version of the outputs, where no resource declares them."""
     change = status.upgrade
-    if change is None or not change.backfill or change.phase not in AT_WORK or not status.active.outputs:
+    if change is None or change.phase not in AT_WORK or not status.active.outputs:
         return ()
     known = {each.name for each in status.outputs}
     return tuple(sorted({topic for _, topic in spec.written} - known))

@@ -222,7 +222,13 @@ def build_from_empty(observed: PipelineObserved, new: NewCheckpoint) -> Revision
     """Return the revision of the spec that starts from empty state in a new checkpoint."""
     if isinstance(observed.dependencies, Verdict):
         raise AssertionError("a change starts only when its dependencies were found")
-    place = Place(new.checkpoint, from_beginning=new.from_beginning, inputs=observed.status.inputs)
+    status = observed.status
+    place = Place(
+        new.checkpoint,
+        from_beginning=new.from_beginning,
+        outputs=status.active.outputs,
+        inputs=status.inputs,
+    )
     return build_revision(observed.resource, observed.dependencies, observed.images, place)
 
 

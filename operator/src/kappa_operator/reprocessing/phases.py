@@ -24,8 +24,10 @@ _MOST_GAPS = 50
 _MOST_CRASHES = 2
 READER_PATIENCE = 30.0
 """Seconds for which a rollback waits for readers that cannot hold: it takes a version away that may be wrong."""
-UNCUT_PATIENCE = 60.0
-"""Seconds for which a rollback waits for a common cut: a new version that does not run cannot hold."""
+UNCUT_PATIENCE = 180.0
+"""Seconds for which a rollback waits for a common cut: a new version whose driver was lost is back by then, also where the machine is busy."""
+FAILED_PATIENCE = 60.0
+"""Seconds for which it waits for a new version that does not run because it fails."""
 
 
 def begin(observed: ReprocessingObserved, now: datetime) -> Plan | None:
@@ -272,13 +274,12 @@ def roll_back(observed: ReprocessingObserved, now: datetime) -> Plan | None:
         return finish(observed, "the Pipeline was changed before the rollback", now)
     if cut is None:
         waited = (now - (observed.status.since or now)).total_seconds()
-        lost = find_lost(observed) if waited > UNCUT_PATIENCE else frozenset[str]()
         reaching = reach_moving_cut(
             observed,
             now,
             leaves_readers=waited > READER_PATIENCE,
             leaves_groups=_has_waited_for_groups(observed, now),
-            lost=lost,
+            lost=find_lost(observed, waited),
         )
         return _reach(observed, reaching, "rollback_cut", Reason.ROLLING_BACK, now)
     message = f"the Pipeline makes the old version active: {why}"
@@ -298,12 +299,14 @@ def _find_departure(observed: ReprocessingObserved) -> str:
     return next(filter(None, (party.departure for party in observed.parties)), "")
 
 
-def find_lost(observed: ReprocessingObserved) -> frozenset[str]:
-    """Return the pipelines whose new version does not run, and those that read from them: they have no common point."""
+def find_lost(observed: ReprocessingObserved, waited: float) -> frozenset[str]:
+    """Return the pipelines whose new version has not run for so long, and those that read from them: they have no common point."""
     lost: set[str] = set()
     for party in observed.parties:
         reads_lost = party.member is not None and not lost.isdisjoint(party.member.after)
-        if reads_lost or party.active is None or not party.active.is_running:
+        is_running = party.active is not None and party.active.is_running
+        patience = FAILED_PATIENCE if find_failure(party) else UNCUT_PATIENCE
+        if reads_lost or (not is_running and waited > patience):
             lost.add(party.name)
     return frozenset(lost)
 

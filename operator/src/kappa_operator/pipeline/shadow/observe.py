@@ -37,10 +37,11 @@ _MOST_SKIPPED = 20
 
 
 def may_have_side(resource: PipelineResource) -> bool:
-    """Return whether the pipeline has a side run, or may get one."""
+    """Return whether the pipeline has a side run or may get one, or a change adds a topic to its version of the outputs."""
     status = resource.status
     is_beside = status.upgrade is not None and status.upgrade.phase in BESIDE
-    return resource.spec.upgrade.mode in SHADOW_MODES or is_beside or bool(status.sides)
+    is_in_mode = resource.spec.upgrade.mode in SHADOW_MODES
+    return is_in_mode or is_beside or bool(status.sides or list_added_topics(status, resource.spec))
 
 
 def find_reprocessing(

@@ -36,7 +36,7 @@ from kappa_operator.pipeline.model import (
     choose_mode,
     record,
 )
-from kappa_operator.pipeline.revision import Place, build_revision, read_checkpoint_number
+from kappa_operator.pipeline.revision import build_revision, read_checkpoint_number, read_place
 from kappa_operator.savepoint.objects import name_savepoint
 
 REPROCESSING_MODES = (UpgradeMode.REPROCESS, UpgradeMode.AUTO)
@@ -155,8 +155,11 @@ def restore_savepoint(observed: PipelineObserved, now: datetime) -> Plan | None:
         savepoint=name_savepoint(savepoint.metadata),
         fork=savepoint.spec.pipeline_ref != observed.resource.metadata.name,
     )
-    place = Place(
-        number, source, savepoint.status.shuffle_partitions, status.from_beginning, inputs=status.inputs
+    place = replace(
+        read_place(status),
+        checkpoint=number,
+        restoration=source,
+        shuffle_partitions=savepoint.status.shuffle_partitions,
     )
     change = withdraw(status.upgrade, "spec.restore names another state", now)
     if status.active.revision is not None:
