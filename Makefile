@@ -95,7 +95,7 @@ test-computing-chain:
 	@nice $(MAKE) test-unit
 
 test-unit: setup ## Run the tests that need nothing but Python and promtool
-	@$(RUN) pytest tests/unit
+	@$(RUN) pytest tests/unit -m "not chaos" -n 2
 
 WAITING := $(addprefix tests/spark/test_,driver.py real_time.py buckets.py repartition.py upgrades.py)
 

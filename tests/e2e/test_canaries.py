@@ -147,6 +147,7 @@ def scene(platform: None) -> Iterator[Scene]:
         place.empty()
 
 
+@pytest.mark.chaos  # three minutes; `make test` has `test_pod_security`, which looks for the log-in of a pipeline
 def test_what_is_in_a_secret_is_nowhere_else(scene: Scene) -> None:
     place = scene.place
     planted = {"in base64": secrets.token_hex(16), "in state": f"{secrets.token_hex(16)}-in-state"}

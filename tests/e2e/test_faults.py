@@ -16,6 +16,7 @@ def says_that_the_store_is_full(place: Place) -> bool:
     return said.reason in ("CheckpointUnavailable", "StateStoreNotReady") and "space" in said.message
 
 
+@pytest.mark.chaos  # two minutes, with a pod for each check
 def test_a_full_state_store_stops_the_pipeline_until_there_is_space_and_nothing_is_lost(
     guarded: Guarded,
 ) -> None:

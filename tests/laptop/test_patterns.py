@@ -53,6 +53,7 @@ def build_run(folder: Path, pattern: dict[str, Any]) -> LocalRun:
     return LocalRun(start_spark(revision), revision, folder)
 
 
+@pytest.mark.chaos  # five seconds, for a rare value
 def test_events_of_years_that_pandas_cannot_hold_match_or_are_counted_as_late(
     spark: SparkSession, tmp_path: Path
 ) -> None:

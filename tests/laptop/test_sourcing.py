@@ -51,6 +51,7 @@ def by_auction(run: LocalRun) -> dict[str | None, list[str]]:
     return found
 
 
+@pytest.mark.chaos  # ten seconds; `make test` has random ones without Spark
 def test_a_recovery_and_a_replay_without_the_checkpoint_give_the_same_bytes_in_the_same_order(
     spark: SparkSession, manifest: dict[str, Any], tmp_path: Path
 ) -> None:

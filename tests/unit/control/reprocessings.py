@@ -26,7 +26,7 @@ FIXED: dict[str, Any] = {
 OTHER: dict[str, Any] = {**FIXED, "views": [{"name": "fixed", "sql": "SELECT lower(k) AS k FROM events"}]}
 
 
-_MOST_DEATHS = 8
+_MOST_DEATHS = 4
 """Deaths of a scene in `make test`, other ones each time."""
 _QUIET, _LONG = 6, 250
 """Rounds without a change after which it rests, and the seconds that pass in such a round: a soak time is over after some."""

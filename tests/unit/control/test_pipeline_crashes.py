@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from kappa_crds.upgrade import VerdictKind
 from unit.control.lives import (
     AUTO,
@@ -227,7 +228,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=steps, deaths=st.lists(st.integers(1, 25), max_size=4), misses_pods=st.booleans())
 async def test_whatever_happens_in_whatever_order_there_never_are_two_drivers(
     steps: list[Step], deaths: list[int], misses_pods: bool

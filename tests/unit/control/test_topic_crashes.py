@@ -107,7 +107,7 @@ configs = st.dictionaries(
 policies = st.sampled_from(["Retain", "Delete"])
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=effort.examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     before=st.none() | st.tuples(partitions, cleanups, configs),
     partitions=partitions,

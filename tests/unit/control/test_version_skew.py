@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from fakes.cluster import Body
 from fakes.context import Operator, build_resource
 from kappa_crds import API_VERSION
@@ -129,7 +130,7 @@ def test_every_kind_has_a_scene() -> None:
 
 
 @pytest.mark.parametrize("kind", SCENES)
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(50))
 @given(data=st.data())
 def test_fields_of_another_version_survive_reconciles_byte_for_byte(kind: str, data: st.DataObject) -> None:
     operator, key, status = _prepare(kind)
