@@ -5,6 +5,7 @@ import pytest
 from fakes.kubelet import SINCE
 from kappa_crds.reprocessing import ReprocessingPhase
 from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.pipeline.objects import PIPELINE_LABEL
 from unit.control.downstream import (
     TOTALS,
     DownstreamLife,
@@ -15,7 +16,7 @@ from unit.control.downstream import (
     read_totals,
     write_totals,
 )
-from unit.control.lives import CRASH, both, lose_driver, write
+from unit.control.lives import CRASH, PIPELINE, both, lose_driver, write
 from unit.control.reprocessings import (
     FIXED,
     SPEC,
@@ -98,6 +99,23 @@ async def test_an_abort_before_the_cut_lets_all_continue() -> None:
     assert find_topics(life) == ["out"]
     assert find_holding(life) == []
     assert not read_totals(life).get("inputs")
+
+
+async def test_a_rollback_waits_for_a_reader_whose_driver_was_lost() -> None:
+    soaking = {"mode": "Shadow", "reprocessing": {"gates": {"cut": "Automatic"}, "soak": "9h"}}
+    life = await live(write(SPEC), write({**FIXED, "upgrade": soaking}), kind=DownstreamLife)
+    life.node.broken = lambda pod: CRASH if pod["metadata"]["labels"][PIPELINE_LABEL] == "totals" else None
+    life.node.step()
+    life.node.broken = lambda _pod: None
+    request("Rollback")(life)
+    reprocessing = Key("Reprocessing", "shop", find_all(life)[0]["metadata"]["name"])
+    for _ in range(100):  # seconds in which no driver starts
+        for key in (PIPELINE, TOTALS, reprocessing):
+            await life.operator.reconcile(key)
+        life.operator.clock.advance(1)
+    await life.settle()
+    assert find_all(life)[0]["status"]["rollbackCut"]["readers"] == ["totals"]
+    assert (find_topics(life), find_holding(life)) == (["out"], [])
 
 
 async def test_a_rollback_without_a_common_cut_leaves_the_reader_and_says_what_it_reads() -> None:

@@ -22,8 +22,8 @@ from kappa_operator.reprocessing.requests import carry_out, explain_end, explain
 Phase = ReprocessingPhase
 _MOST_GAPS = 50
 _MOST_CRASHES = 2
-READER_PATIENCE = 30.0
-"""Seconds for which a rollback waits for readers that cannot hold: it takes a version away that may be wrong."""
+READER_PATIENCE = 120.0
+"""Seconds for which a rollback waits for readers that cannot hold: one whose driver was lost is back by then, and one that is left needs a person."""
 UNCUT_PATIENCE = 180.0
 """Seconds for which a rollback waits for a common cut: a new version whose driver was lost is back by then, also where the machine is busy."""
 FAILED_PATIENCE = 60.0
