@@ -91,11 +91,10 @@ test-services-chain:
 	@$(MAKE) -o up test-spark
 
 test-computing-chain:
-	@nice $(MAKE) test-laptop
-	@nice $(MAKE) test-unit
+	@nice $(MAKE) -j2 test-laptop test-unit
 
 test-unit: setup ## Run the tests that need nothing but Python and promtool
-	@$(RUN) pytest tests/unit -m "not chaos" -n 2
+	@$(RUN) pytest tests/unit -m "not chaos"
 
 WAITING := $(addprefix tests/spark/test_,driver.py real_time.py buckets.py repartition.py upgrades.py)
 
