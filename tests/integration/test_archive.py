@@ -15,6 +15,7 @@ from kappa_pipelines.archive.segments import Segment, cover, list_segments
 from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.errors import LostDataError
 from lab.broker import Broker
+from lab.transactions import end_transaction
 
 pytestmark = pytest.mark.clusterless
 
@@ -48,7 +49,7 @@ class Topic:
             )
         producer.flush(20)
         if commit is not None:
-            (producer.commit_transaction if commit else producer.abort_transaction)(20)
+            end_transaction(producer, self.admin, self.name, commit=commit)
 
     def truncate(self, before: int) -> None:
         for future in self.admin.delete_records([TopicPartition(self.name, 0, before)]).values():
@@ -170,6 +171,6 @@ def test_an_open_transaction_is_not_archived(broker: Broker, tmp_path: Path) -> 
     producer.flush(20)
     topic.write(b"after")
     assert topic.archive() == Segment(0, 0, 1)
-    producer.commit_transaction(20)
+    end_transaction(producer, topic.admin, topic.name, commit=True)
     assert topic.archive() == Segment(0, 1, 4)
     assert topic.read_archive(0, 4) == topic.read_log()

@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from lab.broker import Broker
+from lab.transactions import end_transaction
 from spark.revisions import build_revision, source
 
 COPY: dict[str, Any] = {
@@ -20,16 +21,16 @@ COPY: dict[str, Any] = {
 }
 
 
-def write(broker: Broker, topic: str, values: list[str], *, commit: bool | None) -> Producer:
+def write(topics: Any, topic: str, values: list[str], *, commit: bool | None) -> Producer:
     """Write the values in a transaction, which is left open where `commit` is None."""
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": uuid.uuid4().hex})
+    producer = Producer({"bootstrap.servers": topics.bootstrap, "transactional.id": uuid.uuid4().hex})
     producer.init_transactions(30)
     producer.begin_transaction()
     for value in values:
         producer.produce(topic, value=value)
     producer.flush(30)
     if commit is not None:
-        (producer.commit_transaction if commit else producer.abort_transaction)(30)
+        end_transaction(producer, topics.admin, topic, commit=commit)
     return producer
 
 
@@ -56,9 +57,9 @@ def test_records_of_aborted_transactions_are_read_only_if_configured(
     letters: int,
 ) -> None:
     names = {name: topics.make(name, partitions=1) for name in ("events", "out", "dead")}
-    write(broker, names["events"], encode(1, 2), commit=True)
-    write(broker, names["events"], [*encode(5, 6), "aborted and no JSON"], commit=False)
-    write(broker, names["events"], [*encode(7, 8), "no JSON"], commit=True)
+    write(topics, names["events"], encode(1, 2), commit=True)
+    write(topics, names["events"], [*encode(5, 6), "aborted and no JSON"], commit=False)
+    write(topics, names["events"], [*encode(7, 8), "no JSON"], commit=True)
     driver = run(build_revision(specify(**fields), checkpoint, broker.bootstrap, topics=names))
     driver.wait_for("no lag", lambda p: p.lag == 0 and p.queries and p.queries[0].batch_id >= 0)
     driver.wait_for("dead letters", lambda p: p.dead_lettered == letters)
@@ -71,8 +72,8 @@ def test_an_open_transaction_holds_back_its_records_until_it_is_committed(
     run: Any, broker: Broker, topics: Any, checkpoint: Path
 ) -> None:
     names = {name: topics.make(name, partitions=1) for name in ("events", "out", "dead")}
-    write(broker, names["events"], encode(1), commit=True)
-    open_one = write(broker, names["events"], encode(2), commit=None)
+    write(topics, names["events"], encode(1), commit=True)
+    open_one = write(topics, names["events"], encode(2), commit=None)
     driver = run(build_revision(COPY, checkpoint, broker.bootstrap, topics=names))
     driver.wait_for("no lag", lambda p: p.lag == 0 and p.queries and p.queries[0].batch_id >= 0)
     assert [row["k"] for row in topics.values(names["out"])] == [1]
