@@ -214,10 +214,6 @@ class CDCSourceSpec(Model):
             "spec.outbox.table of MySQL and MariaDB must be DATABASE.TABLE, such as shop.outbox",
         ),
         Rule(
-            "!has(self.proof) || !has(self.mysql)",
-            "spec.proof compares tables of PostgreSQL and MariaDB, as MySQL has no snapshot with a position; remove it",
-        ),
-        Rule(
             "has(self.postgresql) || (!has(self.offsets) && !has(self.schemaChanges))",
             "spec.offsets and spec.schemaChanges need spec.postgresql",
         ),

@@ -80,6 +80,14 @@ def test_digits_are_those_of_the_server(number: float, text: str) -> None:
         (Kind.SINGLE_DIGITS, {}, 1.1, "1.100000023841858"),
         (Kind.SINGLE_DIGITS, {}, 1234.5670166015625, "1234.5670166015625"),
         (Kind.DOUBLE_DIGITS, {}, 0.1, "0.1"),
+        (Kind.JSON, {}, '{"a":[1,2.0,1.0E300],"b":"é"}', '32:{"a": [1, 2.0, 1e300], "b": "é"}'),
+        (Kind.JSON, {}, '{"a": 1}', '8:{"a": 1}'),
+        (
+            Kind.JSON,
+            {},
+            "[18446744073709551615,18446744073709551616]",
+            "45:[18446744073709551615, 1.8446744073709552e19]",
+        ),
     ],
 )
 def test_values_of_events_become_canonical_texts(

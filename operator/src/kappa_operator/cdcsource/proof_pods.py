@@ -48,7 +48,7 @@ def build_proof_ref(resource: CDCSourceResource, work: ProofWork) -> ObjectRef:
 def build_proof_request(
     resource: CDCSourceResource, policy: ProofPolicy, kafka: KafkaClusterSpec, offsets: str = ""
 ) -> ProofRequest:
-    """Return what to compare, and how. An outbox has no topic of its table. `offsets` is the topic of the positions of MariaDB."""
+    """Return what to compare, and how. An outbox has no topic of its table. `offsets` is the topic of the positions of MariaDB and MySQL."""
     spec, database = resource.spec, resource.spec.database
     outbox = () if spec.outbox is None else (spec.outbox.table,)
     return ProofRequest(

@@ -44,7 +44,7 @@ def reconcile(
         typer.Argument(
             metavar="URL",
             show_default=False,
-            help="postgresql://USER@HOST[:PORT]/DATABASE of the primary server, or mariadb://USER@HOST[:PORT], without a password. SELECT on the table is enough.",
+            help="postgresql://USER@HOST[:PORT]/DATABASE of the primary server, or mariadb:// or mysql://USER@HOST[:PORT], without a password. SELECT on the table is enough; MySQL also needs LOCK TABLES and REPLICATION CLIENT.",
         ),
     ],
     *,
@@ -74,7 +74,7 @@ def reconcile(
     ] = "",
     offsets_topic: Annotated[
         str,
-        typer.Option(metavar="TOPIC", help="MariaDB: topic of the offsets of Kafka Connect, to see how far the connector is in a database without changes.", show_default=False),
+        typer.Option(metavar="TOPIC", help="MariaDB and MySQL: topic of the offsets of Kafka Connect, to see how far the connector is in a database without changes.", show_default=False),
     ] = "",
     heartbeat_topic: Annotated[
         str,

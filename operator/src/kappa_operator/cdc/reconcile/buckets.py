@@ -1,4 +1,4 @@
-"""Buckets of rows, by the first twelve bits of the MD5 checksum of their key, and groups of buckets, which are handled at once.
+"""Buckets of rows, by the first twelve bits of the checksum of their key, and groups of buckets, which are handled at once.
 
 So a bucket does not depend on the order of keys, which a collation decides.
 """

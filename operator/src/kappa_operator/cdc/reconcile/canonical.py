@@ -1,7 +1,7 @@
 """The canonical text of a value, from how Debezium writes it in JSON; `queries` has the SQL that gives the same text.
 
 A row is a list of fields. A NULL is an empty field; a text begins with its length, so that no two rows have the same joined fields. A long
-text is replaced by its MD5 checksum, so that rows of any size are compared in little memory.
+text is replaced by its checksum, so that rows of any size are compared in little memory.
 Source of the encodings: Debezium, "Debezium connector for PostgreSQL: Data type mappings".
 """
 
@@ -14,12 +14,13 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
-from kappa_operator.cdc.reconcile.mariadb.values import format_digits, to_days, to_micros
+from kappa_operator.cdc.reconcile.mariadb.values import format_digits, to_days, to_micros, write_json
 from kappa_operator.cdc.reconcile.model import Column, Kind
 
 LONG = 512
 """Characters, or bytes, from which the checksum of a value takes its place."""
 SEPARATOR = "|"
+DIGEST_BYTES = 16
 UNAVAILABLE = "?unavailable"
 """The field of a large value that an update has left as it was, so that the event does not have it."""
 _PLACEHOLDER = "__debezium_unavailable_value"
@@ -66,13 +67,18 @@ def _read_safely(value: Any, read: Read) -> str:
 
 
 def hash_fields(fields: Iterable[str]) -> bytes:
-    """Return the MD5 checksum of a row or a key, of 16 bytes."""
+    """Return the checksum of a row or a key."""
     return hash_text(SEPARATOR.join(fields))
 
 
 def hash_text(text: str) -> bytes:
-    """Return the MD5 checksum of a text."""
-    return hashlib.md5(text.encode(errors="surrogatepass"), usedforsecurity=False).digest()
+    """Return the checksum of a text."""
+    return digest(text.encode(errors="surrogatepass"))
+
+
+def digest(content: bytes) -> bytes:
+    """Return the checksum of bytes: the first half of SHA-256, which all databases compute. MySQL 9.6 has no MD5 any more."""
+    return hashlib.sha256(content).digest()[:DIGEST_BYTES]
 
 
 def _digest(text: str) -> str:
@@ -89,6 +95,8 @@ def _build_scalar(column: Column, *, is_key: bool) -> Read:
     match column.kind:
         case Kind.TEXT | Kind.DOCUMENT:
             return _read_key_text if is_key else _read_text
+        case Kind.JSON:
+            return _read_document
         case Kind.PADDED:
             return lambda value: (_read_key_text if is_key else _read_text)(value.rstrip(" "))
         case Kind.NUMERIC | Kind.MONEY:
@@ -115,6 +123,11 @@ def _read_text(value: Any) -> str:
     if len(value) < LONG:
         return UNAVAILABLE if value in _PLACEHOLDERS else f"{len(value)}:{value}"
     return f"#{_digest(value)}"
+
+
+def _read_document(value: Any) -> str:
+    """Debezium writes a document as the server does in a snapshot, and without blanks in changes."""
+    return UNAVAILABLE if value in _PLACEHOLDERS else _read_text(write_json(json.loads(value)))
 
 
 def _read_key_text(value: Any) -> str:
@@ -167,11 +180,7 @@ def _read_bytes(value: Any) -> str:
     if value in _PLACEHOLDERS:
         return UNAVAILABLE
     content = b64decode(value, validate=True)
-    return (
-        content.hex()
-        if len(content) < LONG
-        else f"#{hashlib.md5(content, usedforsecurity=False).hexdigest()}"
-    )
+    return content.hex() if len(content) < LONG else f"#{digest(content).hex()}"
 
 
 def _read_bits(value: Any) -> str:

@@ -56,7 +56,7 @@ class View:
         columns = [FoundColumn(*row) for row in self._execute(queries.COLUMNS, (found.oid,))]
         self.table, self.notes = build_table(request.table, columns, request)
         self.snapshot, self.at = self._take_snapshot(server)
-        self._queries = TableQueries(self.table, server.version, server.encoding)
+        self._queries = TableQueries(self.table, server.version)
 
     def _begin(self) -> Any:
         """Lock the table before the snapshot is taken: after a truncation in between, the snapshot would have an empty table.

@@ -30,15 +30,17 @@ class Kind(StrEnum):
     """A timestamp with time zone."""
     INTERVAL = "interval"
     BYTES = "bytes"
+    JSON = "json"
+    """A document as MySQL writes it."""
     BITS = "bits"
     POINT = "point"
     DAYS = "days"
-    """A date of MariaDB, as days since 1970."""
+    """A date of MariaDB or MySQL, as days since 1970."""
     MICROS = "micros"
-    """A time of MariaDB: microseconds since 1970, or since midnight."""
+    """A time of MariaDB or MySQL: microseconds since 1970, or since midnight."""
     SINGLE_DIGITS = "single-digits"
     DOUBLE_DIGITS = "double-digits"
-    """Numbers of MariaDB, as the digits that are needed to read the same number back."""
+    """Numbers of MariaDB and MySQL, as the digits that are needed to read the same number back."""
 
 
 SEARCHABLE = frozenset({Kind.PLAIN, Kind.TEXT, Kind.BOOLEAN})
@@ -51,7 +53,7 @@ class Column:
 
     `scale` is the number of digits after the point, None where each value has its own. `micros` are the microseconds in a unit of the
     event's number, for times, 0 for nanoseconds. `is_text` is a decimal that events have as digits. `is_generated` is a column that the
-    log does not have. `is_required` where the column cannot be NULL.
+    log does not have. `is_zero_epoch` where events have the beginning of 1970 for a zero date.
     """
 
     name: str
@@ -60,7 +62,7 @@ class Column:
     is_array: bool = False
     is_generated: bool = False
     is_text: bool = False
-    is_required: bool = False
+    is_zero_epoch: bool = False
     scale: int | None = None
     micros: int = 1
 
@@ -86,7 +88,7 @@ class Request:
     `key` and `ignored` name columns; without a key it is the primary key. `omitted` are patterns of columns, as SCHEMA.TABLE.COLUMN, that
     the connector leaves out or alters; other than `ignored`, they may match none. `units` and `decimals` are Debezium's `time.precision.mode` and
     `decimal.handling.mode`. `heartbeats` is the topic of
-    the connector's heartbeats, if it has not the usual name, and `offsets` the one in which Kafka Connect stores positions, for MariaDB. `listed` is how many differences are described at most.
+    the connector's heartbeats, if it has not the usual name, and `offsets` the one in which Kafka Connect stores positions, for MariaDB and MySQL. `listed` is how many differences are described at most.
     """
 
     table: TableName

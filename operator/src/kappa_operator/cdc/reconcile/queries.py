@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from kappa_operator.cdc.facts import TableName
 from kappa_operator.cdc.quoting import quote_postgresql, quote_postgresql_table
-from kappa_operator.cdc.reconcile.canonical import LONG, SEPARATOR
+from kappa_operator.cdc.reconcile.canonical import DIGEST_BYTES, LONG, SEPARATOR
 from kappa_operator.cdc.reconcile.model import Column, Kind, Table
 
 _MOST_ARGUMENTS = 45
@@ -67,8 +67,8 @@ def lock_table(table: TableName) -> str:
 class TableQueries:
     """The statements about one table of a server, with places for values: `%` in a name is doubled."""
 
-    def __init__(self, table: Table, version: int, encoding: str) -> None:
-        self._table, self._version, self._is_utf8 = table, version, encoding == "UTF8"
+    def __init__(self, table: Table, version: int) -> None:
+        self._table, self._version = table, version
         self._from = f"FROM {_escape(quote_postgresql_table(table.name))} AS t"
         self._key = _join(self._express(each, is_key=True) for each in table.key)
         self._row = _join(map(self._express, table.columns))
@@ -104,7 +104,7 @@ class TableQueries:
         return f"({key}) IN (SELECT {parts} FROM unnest({places}) AS wanted ({', '.join(names)}))"  # noqa: S608
 
     def _hash(self, text: str) -> str:
-        return f"md5({text})" if self._is_utf8 else f"md5(convert_to({text}, 'UTF8'))"
+        return _digest(f"convert_to({text}, 'UTF8')")
 
     def _express(self, column: Column, *, is_key: bool = False) -> str:
         name = _name(column)
@@ -130,7 +130,7 @@ class TableQueries:
             case Kind.MONEY:
                 return self._trim(f"{value}::numeric")
             case Kind.BYTES:
-                return f"CASE WHEN octet_length({value}) < {LONG} THEN encode({value}, 'hex') ELSE '#' || md5({value}) END"
+                return f"CASE WHEN octet_length({value}) < {LONG} THEN encode({value}, 'hex') ELSE '#' || {_digest(value)} END"
         return _EXPRESSIONS[column.kind].format(value)
 
     def _shorten(self, text: str) -> str:
@@ -161,6 +161,11 @@ _EXPRESSIONS = {
     Kind.INTERVAL: "((extract(year from {0}) * 12 + extract(month from {0}))::bigint * 2629800000000 + extract(day from {0})::bigint * 86400000000"
     " + extract(hour from {0})::bigint * 3600000000 + extract(minute from {0})::bigint * 60000000 + extract(microseconds from {0})::bigint)",
 }
+
+
+def _digest(content: str) -> str:
+    """Return the SQL of the checksum of bytes, as `canonical.digest` computes it."""
+    return f"left(encode(sha256({content}), 'hex'), {2 * DIGEST_BYTES})"
 
 
 def _name(column: Column) -> str:

@@ -1,1 +1,1 @@
-"""What is MariaDB's own in a proof: its snapshots and positions, the SQL of its canonical texts, and how Debezium writes its types."""
+"""What MariaDB and MySQL have of their own in a proof: snapshots and positions, the SQL of canonical texts, and how Debezium writes types."""

@@ -1,7 +1,8 @@
-"""Reads a table of MariaDB in read-only transactions, each of one snapshot with its position in the binary log.
+"""Reads a table of MariaDB or MySQL in read-only transactions, each of one snapshot with its position in the binary log.
 
-`START TRANSACTION WITH CONSISTENT SNAPSHOT` has exactly the transactions of InnoDB that are in the log before the position that
-the status `binlog_snapshot_position` has (source: MariaDB, "Enhancements for START TRANSACTION WITH CONSISTENT SNAPSHOT"). A table that was
+`START TRANSACTION WITH CONSISTENT SNAPSHOT` of MariaDB has exactly the transactions of InnoDB that are in the log before the position that
+the status `binlog_snapshot_position` has (source: MariaDB, "Enhancements for START TRANSACTION WITH CONSISTENT SNAPSHOT"). MySQL has no
+such status, so `lock` finds the position. A table that was
 truncated or changed since is not read as it is now: InnoDB refuses with error 1412. From the first query on, it cannot be changed.
 """
 
@@ -18,6 +19,7 @@ from kappa_operator.cdc.facts import TableName
 from kappa_operator.cdc.mysql import connect, get_code, name_server
 from kappa_operator.cdc.reconcile.compare import Checksum
 from kappa_operator.cdc.reconcile.mariadb import queries
+from kappa_operator.cdc.reconcile.mariadb.lock import LOST, NO_LOG, lock_table
 from kappa_operator.cdc.reconcile.mariadb.position import encode_position, format_position
 from kappa_operator.cdc.reconcile.mariadb.queries import TableQueries
 from kappa_operator.cdc.reconcile.mariadb.shape import FoundColumn, build_table
@@ -26,23 +28,28 @@ from kappa_operator.cdc.reconcile.snapshot import Snapshot
 from kappa_operator.cdc.reconcile.source import FoundRow
 
 _CHANGED = 1412
-_LOST = frozenset({1205, 2003, 2006, 2013, 2055})
+_TIMED_OUT = 1205
 _STORED = "BASE TABLE"
 
 
 class MariaDBView:
     """A table in one snapshot, inside of a transaction."""
 
-    def __init__(self, connection: "pymysql.Connection[Cursor]", address: Address, request: Request) -> None:
+    def __init__(
+        self,
+        connection: "pymysql.Connection[Cursor]",
+        address: Address,
+        request: Request,
+        *,
+        is_mariadb: bool,
+    ) -> None:
         self._connection, self._address, self._request = connection, address, request
         self._thread = int(self._execute("SELECT CONNECTION_ID()")[0][0])
         name = request.table
-        self._execute(queries.BEGIN)
-        self._has_rows = bool(self._read_table(name))
-        self.snapshot = _parse_snapshot(dict(self._execute(queries.POSITION)))
+        self._has_rows, self.snapshot = self._begin(name, is_mariadb=is_mariadb)
         self.at = str(self._execute(queries.TIME)[0][0])
         columns = [
-            FoundColumn(column, data_type, kind, bool(required), precision, scale, int(place))
+            FoundColumn(column, data_type, kind, bool(required), precision, scale, int(place), is_mariadb)
             for column, data_type, kind, required, precision, scale, place in self._execute(
                 queries.COLUMNS, (name.schema, name.name)
             )
@@ -50,10 +57,19 @@ class MariaDBView:
         self.table, self.notes = build_table(name, columns, request)
         self._queries = TableQueries(self.table)
 
-    def _read_table(self, name: TableName) -> int:
-        """Read from the table, which keeps its shape from then on; return whether it has rows."""
+    def _begin(self, name: TableName, *, is_mariadb: bool) -> tuple[bool, Snapshot]:
+        """Begin the transaction; return whether the table has rows, and the position of the snapshot."""
         _check_table(name, self._execute(queries.TABLE, (name.schema, name.name)))
-        return int(self._execute(queries.find_any_row(name), ())[0][0])
+        if is_mariadb:
+            found = self._read_table(name)
+            return found, _parse_snapshot(dict(self._execute(queries.POSITION)))
+        with lock_table(self._address, name) as (file, byte):
+            return self._read_table(name), build_snapshot(file, byte)
+
+    def _read_table(self, name: TableName) -> bool:
+        """Take the snapshot and read from the table, which keeps its shape from then on; return whether it has rows."""
+        self._execute(queries.BEGIN)
+        return bool(self._execute(queries.find_any_row(name), ())[0][0])
 
     def has_rows(self) -> bool:
         """Return whether the table has rows."""
@@ -93,14 +109,16 @@ def _parse_snapshot(status: dict[str, str]) -> Snapshot:
     found = {name.lower(): value for name, value in status.items()}
     file, byte = found.get("binlog_snapshot_file", ""), found.get("binlog_snapshot_position", "0")
     if not file:
-        raise DatabaseProblem(
-            "the server writes no binary log, or is not MariaDB: a snapshot has no position"
-        )
+        raise DatabaseProblem(NO_LOG)
+    return build_snapshot(file, int(byte))
+
+
+def build_snapshot(file: str, byte: int) -> Snapshot:
+    """Return the snapshot of a position."""
     try:
-        number = encode_position(file, int(byte))
+        return Snapshot(encode_position(file, byte), 0, 0, text=format_position(file, byte))
     except ValueError as error:
         raise DatabaseProblem(str(error)) from None
-    return Snapshot(number, 0, 0, text=format_position(file, int(byte)))
 
 
 def _check_table(name: TableName, found: list[Any]) -> None:
@@ -123,9 +141,9 @@ class MariaDBDatabase:
         self._connection = connect(address, seconds=None)
         with self._explain(), self._connection.cursor() as cursor:
             cursor.execute("SELECT VERSION()")
-            if "mariadb" not in cast(tuple[str], cursor.fetchone())[0].lower():
-                raise DatabaseProblem("only MariaDB has snapshots with a position; MySQL cannot be compared")
+            self._is_mariadb = "mariadb" in cast(tuple[str], cursor.fetchone())[0].lower()
             cursor.execute(queries.SETTINGS)
+            cursor.execute(queries.NO_LIMIT if self._is_mariadb else queries.NO_LIMIT_OF_MYSQL)
             cursor.execute(queries.ISOLATION)
 
     def __enter__(self) -> "MariaDBDatabase":
@@ -140,7 +158,7 @@ class MariaDBDatabase:
         """Return the table in a snapshot of now; raise DatabaseProblem."""
         with self._explain():
             try:
-                yield MariaDBView(self._connection, self._address, self._request)
+                yield MariaDBView(self._connection, self._address, self._request, is_mariadb=self._is_mariadb)
             finally:
                 if self._connection.open:
                     self._connection.rollback()
@@ -153,7 +171,7 @@ class MariaDBDatabase:
             yield
         except pymysql.MySQLError as error:
             code = get_code(error)
-            if code in _LOST:
+            if code == _TIMED_OUT or code in LOST:
                 raise DatabaseUnreachable(
                     f"{where}: the connection was lost, or a lock was not free in time: error {code}"
                 ) from None

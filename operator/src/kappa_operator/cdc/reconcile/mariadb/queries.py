@@ -1,19 +1,17 @@
-"""The SQL of MariaDB that gives the canonical text of rows, and checksums of it; `canonical` and `values` have the same texts in Python."""
+"""The SQL of MariaDB and MySQL that gives the canonical text of rows, and checksums of it; `canonical` and `values` have the same texts in Python."""
 
 from collections.abc import Callable, Iterable, Sequence
 
 from kappa_operator.cdc.facts import TableName
 from kappa_operator.cdc.quoting import quote_mysql, quote_mysql_table
-from kappa_operator.cdc.reconcile.canonical import LONG, SEPARATOR
+from kappa_operator.cdc.reconcile.canonical import DIGEST_BYTES, LONG, SEPARATOR
 from kappa_operator.cdc.reconcile.model import Column, Kind, Table
 
 _SHOWN = 200
 """Characters of a value that is shown."""
 
-SETTINGS = (
-    "SET SESSION time_zone = '+00:00', sql_mode = '', lock_wait_timeout = 10, max_statement_time = 0, net_write_timeout = 600,"
-    " wait_timeout = 28800"
-)
+SETTINGS = "SET SESSION time_zone = '+00:00', sql_mode = '', lock_wait_timeout = 10, net_write_timeout = 600, wait_timeout = 28800"
+NO_LIMIT, NO_LIMIT_OF_MYSQL = "SET SESSION max_statement_time = 0", "SET SESSION max_execution_time = 0"
 ISOLATION = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
 BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 POSITION = "SHOW STATUS LIKE 'binlog_snapshot_%'"
@@ -55,8 +53,10 @@ class TableQueries:
         return f"SELECT h.found, h.checksum FROM ({self._hash()}) AS h WHERE h.bucket IN ({places})"  # noqa: S608 - names are quoted
 
     def _hash(self) -> str:
-        bucket = f"CAST(CONV(LEFT(MD5({self._key}), 3), 16, 10) AS SIGNED)"
-        return f"SELECT {self._key} AS found, {bucket} AS bucket, MD5({self._row}) AS checksum {self._from}"
+        bucket = f"CAST(CONV(LEFT({_digest(self._key)}, 3), 16, 10) AS SIGNED)"
+        return (
+            f"SELECT {self._key} AS found, {bucket} AS bucket, {_digest(self._row)} AS checksum {self._from}"
+        )
 
     def read_rows(self, keys: int, *, shown: bool) -> str:
         """Return the query for the key, the fields of rows by key, and with `shown` for their values."""
@@ -88,11 +88,11 @@ class TableQueries:
 def express(column: Column, *, is_key: bool = False) -> str:
     """Return the SQL of a column's text; NULL where the column is."""
     name = _name(column)
-    if column.kind in (Kind.TEXT, Kind.PADDED):
+    if column.kind in (Kind.TEXT, Kind.PADDED, Kind.JSON):
         text = f"CONVERT({name} USING utf8mb4)"
         text = f"TRIM(TRAILING ' ' FROM {text})" if column.kind is Kind.PADDED else text
         whole = f"CONCAT(CHAR_LENGTH({text}), ':', {text})"
-        return whole if is_key else f"IF(CHAR_LENGTH({text}) < {LONG}, {whole}, CONCAT('#', MD5({text})))"
+        return whole if is_key else f"IF(CHAR_LENGTH({text}) < {LONG}, {whole}, CONCAT('#', {_digest(text)}))"
     return _EXPRESSIONS[column.kind](column, name)
 
 
@@ -106,25 +106,28 @@ def _express_decimal(column: Column, name: str) -> str:
 
 
 def _express_bytes(_column: Column, name: str) -> str:
-    return f"IF(OCTET_LENGTH({name}) < {LONG}, LOWER(HEX({name})), CONCAT('#', MD5({name})))"
+    return f"IF(OCTET_LENGTH({name}) < {LONG}, LOWER(HEX({name})), CONCAT('#', {_digest(name)}))"
 
 
 def _express_micros(column: Column, name: str) -> str:
     if column.type.startswith("time") and not column.type.startswith("timestamp"):
-        return f"CAST(CAST(TIME_TO_SEC({name}) * 1000000 AS SIGNED) AS CHAR)"
-    since = f"TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {name})"
-    # Debezium writes the beginning of 1970 for a zero date that cannot be NULL, and for every zero timestamp.
-    if column.type.startswith("timestamp"):
-        return f"IF({name} IS NULL, NULL, CAST(COALESCE({since}, 0) AS CHAR))"
-    return _default(column, since)
+        seconds = f"TRUNCATE(TIME_TO_SEC({name}), 0)"  # with a fraction in MariaDB only
+        return f"CAST(CAST({seconds} * 1000000 + IF({name} + 0 < 0, -1, 1) * MICROSECOND({name}) AS SIGNED) AS CHAR)"
+    return _default(column, name, f"TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {name})")
 
 
 def _express_days(column: Column, name: str) -> str:
-    return _default(column, f"DATEDIFF({name}, '1970-01-01')")
+    return _default(column, name, f"DATEDIFF({name}, '1970-01-01')")
 
 
-def _default(column: Column, number: str) -> str:
-    return f"CAST({f'COALESCE({number}, 0)' if column.is_required else number} AS CHAR)"
+def _default(column: Column, name: str, number: str) -> str:
+    return f"CAST({f'IF({name} IS NULL, NULL, COALESCE({number}, 0))' if column.is_zero_epoch else number} AS CHAR)"
+
+
+def _express_digits(name: str) -> str:
+    """Return the SQL of all digits of a number. As text, MySQL limits them to what 22 characters hold; in JSON it does not."""
+    text = f"TRIM(LEADING '[' FROM TRIM(TRAILING ']' FROM CAST(JSON_ARRAY({name}) AS CHAR)))"
+    return f"IF({name} IS NULL, NULL, TRIM(TRAILING '.0' FROM {text}))"
 
 
 _EXPRESSIONS: dict[Kind, Callable[[Column, str], str]] = {
@@ -134,9 +137,14 @@ _EXPRESSIONS: dict[Kind, Callable[[Column, str], str]] = {
     Kind.MICROS: _express_micros,
     Kind.DAYS: _express_days,
     Kind.BITS: lambda _column, name: f"TRIM(LEADING '0' FROM BIN({name} + 0))",
-    Kind.SINGLE_DIGITS: lambda _column, name: f"CAST(CAST({name} + 0 AS DOUBLE) AS CHAR)",
-    Kind.DOUBLE_DIGITS: lambda _column, name: f"CAST({name} + 0 AS CHAR)",
+    Kind.SINGLE_DIGITS: lambda _column, name: _express_digits(f"CAST({name} + 0 AS DOUBLE)"),
+    Kind.DOUBLE_DIGITS: lambda _column, name: _express_digits(f"({name} + 0)"),
 }
+
+
+def _digest(text: str) -> str:
+    """Return the SQL of the checksum of a text or bytes, as `canonical.digest` computes it."""
+    return f"LEFT(SHA2({text}, 256), {2 * DIGEST_BYTES})"
 
 
 def _name(column: Column) -> str:

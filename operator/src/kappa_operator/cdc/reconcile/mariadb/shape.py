@@ -1,4 +1,4 @@
-"""The shape of a table of MariaDB: how each column is compared, and which cannot be."""
+"""The shape of a table of MariaDB or MySQL: how each column is compared, and which cannot be."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -9,10 +9,11 @@ from kappa_operator.cdc.reconcile.shape import ColumnRules, build_any
 
 _KINDS = {
     **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint", "year", "uuid"), Kind.PLAIN),
-    **dict.fromkeys(("varchar", "tinytext", "text", "mediumtext", "longtext", "json", "enum", "set"), Kind.TEXT),
+    **dict.fromkeys(("varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"), Kind.TEXT),
     **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), Kind.BYTES),
     **dict.fromkeys(("time", "datetime", "timestamp"), Kind.MICROS),
     "char": Kind.PADDED,
+    "json": Kind.JSON,
     "decimal": Kind.NUMERIC,
     "float": Kind.SINGLE_DIGITS,
     "double": Kind.DOUBLE_DIGITS,
@@ -25,7 +26,10 @@ _FIXED_UNITS = {"connect": 1000, "microseconds": 1, "nanoseconds": 0}
 
 @dataclass(frozen=True)
 class FoundColumn:
-    """A column as the catalog has it. `type` is its whole type, and `precision` has the digits of a second."""
+    """A column as the catalog has it. `type` is its whole type, and `precision` has the digits of a second.
+
+    The catalog of MySQL has the type `json`; in MariaDB it is a name of `longtext`.
+    """
 
     name: str
     data_type: str
@@ -34,6 +38,12 @@ class FoundColumn:
     precision: int | None
     scale: int | None
     key_position: int
+    is_mariadb: bool = True
+
+    @property
+    def is_zero_epoch(self) -> bool:
+        """Return whether Debezium writes the beginning of 1970 for a zero date, and not NULL: in MariaDB for every TIMESTAMP."""
+        return self.is_required or (self.is_mariadb and self.data_type == "timestamp")
 
 
 def build_table(
@@ -53,7 +63,7 @@ def _build_column(found: FoundColumn, request: Request) -> Column:
         _KINDS[found.data_type],
         found.type,
         is_text=request.decimals != "precise",
-        is_required=found.is_required,
+        is_zero_epoch=found.is_zero_epoch,
     )
     if column.kind is Kind.NUMERIC:
         return replace(column, scale=found.scale or 0)
