@@ -9,12 +9,42 @@ whatever order the file system lists; so the jars move to `lib`, and `jars` keep
 them in order.
 """
 
+import contextlib
 import os
 import subprocess
 import sys
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_STREAMING = "spark.sql.streaming"
+_SETTINGS = {
+    "spark.master": "local[1]",
+    "spark.ui.enabled": "false",
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.extensions": "kappa.json.Extensions",
+    f"{_STREAMING}.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    f"{_STREAMING}.stateStore.checkpointFormatVersion": "2",
+    f"{_STREAMING}.queryEvolution.enableSourceEvolution": "true",
+    f"{_STREAMING}.offsetLog.formatVersion": "2",
+    f"{_STREAMING}.checkpoint.fileChecksum.enabled": "true",
+    f"{_STREAMING}.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing"
+    ".FileSystemBasedCheckpointFileManager",
+}
+"""Those of a driver that decide which classes it loads."""
+_SIGNATURES = (".SF", ".DSA", ".RSA", ".EC")
+_BY_NAME = (
+    "org/apache/kafka/clients/",
+    "org/apache/kafka/common/",
+    "org/apache/spark/sql/kafka010/",
+    "org/apache/commons/pool2/",
+)
+"""Packages whose classes are loaded by name."""
 
 
 def order_jars(spark: Path) -> None:
@@ -24,6 +54,7 @@ def order_jars(spark: Path) -> None:
     found = sorted(jars.glob("*.jar"))
     for jar in found:
         jar.rename(library / jar.name)
+        _remove_signature(library / jar.name)
     names = " ".join(f"../lib/{jar.name}" for jar in found)
     entry = f"Class-Path: {names}"
     # A line of a manifest has at most 72 bytes; it goes on in the next one, after a space.
@@ -33,41 +64,80 @@ def order_jars(spark: Path) -> None:
         archive.writestr(zipfile.ZipInfo("META-INF/MANIFEST.MF"), manifest)
 
 
+def _remove_signature(path: Path) -> None:
+    """Write a signed jar without its signature: the JVM archives no class of a signed jar, and hashes each class that it loads from it.
+
+    Two jars of Janino, Spark's compiler, are signed by a certificate named DUMMY, which proves nothing.
+    """
+    with zipfile.ZipFile(path) as signed:
+        entries = [entry for entry in signed.infolist() if not entry.filename.endswith(_SIGNATURES)]
+        if len(entries) == len(signed.infolist()):
+            return
+        part = path.with_suffix(".part")
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as unsigned:
+            for entry in entries:
+                unsigned.writestr(entry, signed.read(entry))
+    part.replace(path)  # the file itself may be a link to another installation
+
+
 def record_classes(home: Path) -> None:
-    """Run what every driver runs, in a JVM that archives its classes when it ends."""
+    """Run what every driver runs, in a JVM that archives its classes when it ends.
+
+    The query reads rows, keeps state and writes, so Spark compiles code for it, as for a pipeline. No Kafka runs while an image is built,
+    so the classes of its client are loaded by name.
+    """
     os.environ |= {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
     from pyspark.sql import SparkSession  # noqa: PLC0415 - reads the environment when it is imported
 
-    settings = {
-        "spark.master": "local[1]",
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.extensions": "kappa.json.Extensions",
-        "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state"
-        ".RocksDBStateStoreProvider",
-        "spark.driver.defaultJavaOptions": f"-XX:ArchiveClassesAtExit={home}/classes.jsa -Xlog:cds=off",
-    }
-    builder = SparkSession.Builder()
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    options = f"-XX:ArchiveClassesAtExit={home}/classes.jsa -Xlog:cds=off"
+    spark = (
+        SparkSession.Builder()
+        .config(map={**_SETTINGS, "spark.driver.defaultJavaOptions": options})
+        .getOrCreate()
+    )
     process = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
     with tempfile.TemporaryDirectory() as folder:
-        rows = (
-            spark.readStream.format("rate")
-            .load()
-            .selectExpr("to_json(struct(value AS k, timestamp AS t)) AS v")
-        )
-        parsed = rows.selectExpr("from_json(v, 'k BIGINT, t TIMESTAMP') AS r").select("r.*")
-        counted = parsed.withWatermark("t", "1 minute").groupBy("k").count()
-        records = counted.selectExpr("CAST(k AS STRING) AS key", "to_json(struct(*)) AS value")
-        query = records.writeStream.format("noop").outputMode("update").option("checkpointLocation", folder)
-        query.trigger(once=True).start().awaitTermination()
-    options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "none"}
-    spark.readStream.format("kafka").options(**options).load().explain()
+        _run_query(spark, Path(folder))
+    options_of_kafka = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "none"}
+    spark.readStream.name("kafka").format("kafka").options(**options_of_kafka).load().explain()
+    _load_classes(spark._jvm, home)
     spark.stop()
     process.stdin.close()  # the JVM ends with its input
     process.wait(300)
+
+
+def _run_query(spark: "SparkSession", folder: Path) -> None:
+    """Count in windows what is in a file."""
+    source = folder / "rows"
+    source.mkdir()
+    rows = [f'{{"k": {n % 10}, "v": {n}.5, "t": "2026-01-01T00:{n % 60:02d}:00Z"}}' for n in range(200)]
+    (source / "1").write_text("\n".join(rows))
+    lines = spark.readStream.name("lines").text(str(source))
+    parsed = lines.selectExpr("from_json(value, 'k BIGINT, v DOUBLE, t TIMESTAMP') AS r").select("r.*")
+    parsed.withWatermark("t", "1 minute").createOrReplaceTempView("parsed")
+    means = spark.sql(
+        "SELECT window(t, '1 minute') AS w, k, avg(v) AS mean FROM parsed WHERE v > 1 GROUP BY 1, 2"
+    )
+    records = means.selectExpr("CAST(k AS STRING) AS key", "to_json(struct(*)) AS value")
+    written = (
+        records.writeStream.format("noop").outputMode("update").option("checkpointLocation", f"{folder}/log")
+    )
+    written.trigger(availableNow=True).start().awaitTermination()
+
+
+def _load_classes(jvm: Any, home: Path) -> None:
+    """Load classes by name. Those that refer to a library that is not there are left out."""
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - the image's own Python has it, the system's does not
+
+    loader = jvm.java.lang.ClassLoader.getSystemClassLoader()
+    for jar in sorted(home.glob("lib/*.jar")):
+        with zipfile.ZipFile(jar) as archive:
+            found = [
+                name for name in archive.namelist() if name.startswith(_BY_NAME) and name.endswith(".class")
+            ]
+        for name in found:
+            with contextlib.suppress(Py4JJavaError):
+                jvm.java.lang.Class.forName(name.removesuffix(".class").replace("/", "."), False, loader)
 
 
 def check_archive(home: Path) -> None:

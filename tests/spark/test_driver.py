@@ -18,7 +18,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.revision import KafkaConnection
 from lab.broker import Broker
 from spark.processes import TOKEN, DriverProcess
-from spark.revisions import build_revision, source
+from spark.revisions import build_revision, source, spark_conf
 from spark.topics import Topics
 
 _PIDFD_GETFD = 438
@@ -168,6 +168,27 @@ def test_a_driver_without_a_generation_reports_it_and_exits(tmp_path: Path) -> N
     )
     ended = DriverExit.model_validate_json((tmp_path / "exit").read_text())
     assert (done.returncode, ended.reason, ended.retryable) == (1, Reason.INVALID_SPEC, False)
+
+
+def test_a_driver_whose_jvm_cannot_start_reports_it_after_its_checks(
+    start: Any, broker: Broker, topics: Any, checkpoint: Path
+) -> None:
+    """The JVM starts while Kafka is checked: a missing topic is the reason even if both fail."""
+    names = {name: topics.make(name) for name in ("flights", "out")}
+    spec = {
+        "sources": [source()],
+        "sinks": [{"name": "out", "from": "flights", "kafka": {"topic": "out", "key": ["k"]}}],
+    }
+    conf = {**spark_conf(), "spark.driver.extraJavaOptions": "-agentlib:missing"}
+    for generation, missing in ((1, False), (2, True)):
+        found = {**names, "out": "missing"} if missing else names
+        driver = start(
+            build_revision(spec, checkpoint, broker.bootstrap, topics=found, spark_conf=conf), generation
+        )
+        ended = driver.wait()
+        expected = Reason.TOPIC_NOT_FOUND if missing else Reason.DRIVER_CRASHED
+        assert ended.reason is expected, ended
+        assert "missing" in ended.message if missing else "JAVA_GATEWAY_EXITED" in ended.message
 
 
 @pytest.mark.chaos  # `make test` kills a JVM on the cluster

@@ -1,6 +1,6 @@
 """A driver: one generation of one revision, from its start to its end.
 
-`Driver.run` returns how the driver ended or raises DriverError. The order matters: Kafka is checked before the JVM starts, and
+`Driver.run` returns how the driver ended or raises DriverError. The order matters: Kafka is checked before there is a session, and
 the checkpoint is acquired before it is changed. A standby driver tries its revision on a copy before it acquires the checkpoint.
 `supervision` starts, supervises and stops the queries.
 """

@@ -1,14 +1,18 @@
 """The Spark session of a driver, and the wait for its executors."""
 
+import contextlib
 import logging
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kappa_crds.revision import Revision
@@ -39,14 +43,33 @@ def create_session(
     return start_session(settings)
 
 
+def launch_jvm(settings: Mapping[str, Any]) -> None:
+    """Start the JVM in a thread, and return at once. `start_session` waits for it, and may have further settings of Spark.
+
+    A failure is not reported here: `start_session` then starts the JVM itself and raises the error.
+    """
+    use_own_python()
+    conf = SparkConf(loadDefaults=False).setAll(list(_complete(settings).items()))
+    threading.Thread(target=_launch, args=(conf,), name="launch", daemon=True).start()
+
+
+def _launch(conf: SparkConf) -> None:
+    with contextlib.suppress(PySparkException, OSError):
+        SparkContext._ensure_initialized(conf=conf)  # holds the lock of a session's start
+
+
 def start_session(settings: Mapping[str, Any]) -> SparkSession:
-    """Start the JVM with settings, and return the session."""
+    """Return the session with settings; start the JVM unless that was done."""
     logging.getLogger(_REFUSALS).disabled = True
     use_own_python()
+    return _keep_files_single(SparkSession.Builder().config(map=_complete(settings)).getOrCreate())
+
+
+def _complete(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with the options of the driver's JVM."""
     with as_file(files("kappa_pipelines") / "log4j2.properties") as properties:
         options = f" -Dlog4j2.configurationFile=file:{properties}{_archive_options()}"
-        complete = {**settings, _JAVA_OPTIONS[0]: settings[_JAVA_OPTIONS[0]] + options}
-        return _keep_files_single(SparkSession.Builder().config(map=complete).getOrCreate())
+    return {**settings, _JAVA_OPTIONS[0]: settings[_JAVA_OPTIONS[0]] + options}
 
 
 def _keep_files_single(spark: SparkSession) -> SparkSession:
