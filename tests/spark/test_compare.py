@@ -317,6 +317,7 @@ def test_a_stream_without_its_oldest_records_is_compared_from_the_first_whole_wi
     assert _counts(found) == {"old_rows": 7, "new_rows": 7, "equal": 6, "changed": 1}
 
 
+@pytest.mark.chaos  # seven seconds
 def test_values_of_megabytes_are_compared_in_tasks(lab: Lab) -> None:
     old, new = (
         lab.write(
