@@ -35,6 +35,8 @@ NOT_HERE = {
     "kappa_pipeline_watermark_delay_seconds": "the pipeline has no event time",
     "kappa_pipeline_savepoint_failed_timestamp_seconds": "no savepoint of it failed",
     "kappa_pipeline_upgrade": "it was not changed, where this runs alone",
+    "kappa_reprocessing": "test_reprocessing_python.py has one",
+    "kappa_archive": "no Topic of it has an archive",
 }
 
 
