@@ -71,6 +71,22 @@ SIGNALS = {"signalTable": "public.kappa_signals"}
 WANTED: dict[str, Any] = {"request": "some", "tables": [{"table": "public.orders"}]}
 SOME: dict[str, Any] = {**SIGNALS, "snapshot": {"incremental": WANTED}}
 
+MYSQL: dict[str, Any] = {**MARIADB, "mariadb": None, "mysql": MARIADB["mariadb"]}
+IN_LOG: dict[str, Any] = {"signalTable": "shop.kappa_signals"}
+"""A signal table whose rows come through the binary log."""
+
+
+def ask(server: dict[str, Any], **more: Any) -> Step:
+    """Request an incremental snapshot of a table of MariaDB or MySQL."""
+    wanted = {"request": "some", "tables": [{"table": "shop.orders"}], **more}
+    return write(**server, **IN_LOG, snapshot={"incremental": wanted})
+
+
+def hold(shop: Shop) -> None:
+    """Let an incremental snapshot make no progress."""
+    shop.connect.is_reading = True
+
+
 STEPS: dict[str, tuple[Step, ...]] = {
     "creating": (write(),),
     "creating, paused": (write(state="Paused"),),
@@ -93,6 +109,10 @@ STEPS: dict[str, tuple[Step, ...]] = {
     "dropping a slot that retains too much": (write(**GUARD), outgrow),
     "creating with MariaDB": (write(**MARIADB),),
     "a new snapshot with MariaDB": (write(**MARIADB), write(**MARIADB, snapshot={"request": "again"})),
+    "a snapshot of some tables with MariaDB": (write(**MARIADB, **IN_LOG), ask(MARIADB)),
+    "a snapshot of some tables with MySQL": (write(**MYSQL, **IN_LOG), ask(MYSQL)),
+    "stopping a snapshot of some tables": (both(write(**SIGNALS), hold), write(**SOME), write(**{**SOME, "snapshot": {"incremental": {**WANTED, "stop": True}}})),
+    "stopping a snapshot of some tables with MySQL": (both(write(**MYSQL, **IN_LOG), hold), ask(MYSQL), ask(MYSQL, stop=True)),
     "deleting with MariaDB": (write(**MARIADB, **DELETE), delete),
     "deleting": (write(), delete),
     "deleting with slot and topics": (write(**DELETE), both(add_topic, delete)),
@@ -153,7 +173,15 @@ async def test_each_step_ends_as_it_should() -> None:
     assert {name: len(end["signals"]) for name, end in ends.items() if end["signals"]} == {
         "a snapshot of some tables": 1,
         "a snapshot of some tables and of all": 1,
+        "a snapshot of some tables with MariaDB": 1,
+        "a snapshot of some tables with MySQL": 1,
+        "stopping a snapshot of some tables": 2,
+        "stopping a snapshot of some tables with MySQL": 2,
     }
+    assert {name: ends[name]["status"][0]["incremental"]["state"] for name in ends if name.endswith("tables with MySQL")} == {
+        "a snapshot of some tables with MySQL": "Done",
+        "stopping a snapshot of some tables with MySQL": "Stopped",
+    }  # fmt: skip
     for end in ends.values():
         assert end["created"] <= 2
         assert len(end["slots"]) <= 1
