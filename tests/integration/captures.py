@@ -98,6 +98,13 @@ class DatabaseCapture(Operator, ABC, Generic[Database]):
             return False
         return True
 
+    async def until_no_connector(self) -> None:
+        """Wait until Kafka Connect has no connector: it reads the end of its status from a topic, after the deletion."""
+        end = asyncio.get_running_loop().time() + 30.0
+        while await self.has_connector():
+            assert asyncio.get_running_loop().time() < end, "Kafka Connect still has the connector"
+            await asyncio.sleep(0.25)
+
     def write(self, *, tls: bool = False, guard: Body | None = None, **fields: Any) -> None:
         """Apply the source; with TLS the authority is in the Secret `ca`. `guard` is that of the slot."""
         login = {"credentialsSecretRef": {"name": "login"}}

@@ -122,7 +122,7 @@ async def _be_deleted(capture: Capture) -> None:
     await capture.until(lambda it: it.get(SOURCE) is None, "it is deleted")
     assert capture.list_slots() == []
     assert capture.database.query("SELECT pubname FROM pg_publication") == []
-    assert not await capture.has_connector()
+    await capture.until_no_connector()
     assert capture.read_records("orders.public.orders") == []
 
 

@@ -216,7 +216,7 @@ async def _notice_a_reset_log(capture: MariaDBCapture) -> None:
 async def _be_deleted(capture: MariaDBCapture) -> None:
     capture.cluster.remove(REF)
     await capture.until(lambda it: it.get(SOURCE) is None, "it is deleted")
-    assert not await capture.has_connector()
+    await capture.until_no_connector()
     assert capture.read_records(capture.topic) == []
     topics = AdminClient({"bootstrap.servers": capture.broker.bootstrap}).list_topics(timeout=10).topics
     assert HISTORY not in topics

@@ -225,7 +225,7 @@ async def _notice_a_reset_log(capture: MySQLCapture) -> None:
 async def _be_deleted(capture: MySQLCapture) -> None:
     capture.cluster.remove(REF)
     await capture.until(lambda it: it.get(SOURCE) is None, "it is deleted")
-    assert not await capture.has_connector()
+    await capture.until_no_connector()
     assert capture.read_records(capture.topic) == []
 
 

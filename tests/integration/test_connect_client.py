@@ -1,7 +1,8 @@
 """The client of Kafka Connect, in front of a real distributed worker with Debezium and a real PostgreSQL."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -113,7 +114,11 @@ async def _run(client: HttpConnect, lab: Lab) -> None:
         lambda: _find_states(client, access), lambda found: found == ["RUNNING", "RUNNING"], "it runs"
     )
     await wait_for(lambda: _list_positions(client, access), bool, "it has a position")
-    assert "shop.public.orders" in await client.list_topics(access, "shop")
+    await wait_for(
+        lambda: client.list_topics(access, "shop"),
+        _has_orders,
+        "the worker has read that it wrote to the topic",
+    )
     await client.pause(access, "shop")
     await wait_for(
         lambda: _find_states(client, access), lambda found: found == ["PAUSED", "PAUSED"], "it is paused"
@@ -130,17 +135,31 @@ async def _reset(client: HttpConnect, lab: Lab) -> None:
     lab.database.execute(SLOTS)
     await client.resume(access, "shop")
     await wait_for(lambda: _find_traces(client, access), _tells_of_loss, "its task fails")
-    await client.restart(access, "shop")
-    await client.stop(access, "shop")
+    await _when_free(lambda: client.restart(access, "shop"))
+    await _when_free(lambda: client.stop(access, "shop"))
     await wait_for(lambda: _find_states(client, access), lambda found: found == ["STOPPED"], "it is stopped")
     (entry,) = (await client.get_offsets(access, "shop")).offsets
     moved = OffsetEntry(partition=entry.partition, offset={**(entry.offset or {}), "lsn": 1})
-    await client.alter_offsets(access, "shop", ConnectorOffsets(offsets=(moved,)))
+    await _when_free(lambda: client.alter_offsets(access, "shop", ConnectorOffsets(offsets=(moved,))))
     assert ((await client.get_offsets(access, "shop")).offsets[0].offset or {})["lsn"] == 1
-    await client.delete_offsets(access, "shop")
+    await _when_free(lambda: client.delete_offsets(access, "shop"))
     assert (await client.get_offsets(access, "shop")).offsets == ()
     await client.resume(access, "shop")
     await wait_for(lambda: _list_positions(client, access), bool, "it has a position again")
+
+
+async def _when_free(request: Callable[[], Awaitable[object]]) -> None:
+    """Send a request until the workers are not busy with another one, as the operator does."""
+    for _ in range(120):
+        with contextlib.suppress(ConnectBusy):
+            await request()
+            return
+        await asyncio.sleep(0.25)
+    pytest.fail("the workers stay busy")
+
+
+def _has_orders(topics: object) -> bool:
+    return isinstance(topics, Sequence) and "shop.public.orders" in topics
 
 
 def _tells_of_loss(traces: object) -> bool:
