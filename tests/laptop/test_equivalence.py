@@ -109,6 +109,12 @@ STORIES = {
         "SELECT k, v, ts, count(*) OVER w AS n, avg(v) OVER w AS mean, max(v) OVER w AS top FROM clicks"
         " WINDOW w AS (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '12 minutes' PRECEDING AND CURRENT ROW)",
     ),
+    "sliding windows over all events": build_story(
+        [CLICKS],
+        {"sliding": {"from": "clicks", "length": "2m", "aggregates": {"n": "count(*)", "most": "max(v)"}}},
+        "SELECT k, v, ts, count(*) OVER w AS n, max(v) OVER w AS most FROM clicks"
+        " WINDOW w AS (ORDER BY ts RANGE BETWEEN INTERVAL '2 minutes' PRECEDING AND CURRENT ROW)",
+    ),
     "a join within a window, with what found no partner": build_story(
         [VIEWS, CLICKS],
         {

@@ -45,6 +45,22 @@ BASES: dict[str, Spec] = {
             }
         }
     ),
+    "sliding": build_spec(
+        {"sliding": {"from": "clicks", "key": ["k"], "length": "40s", "aggregates": {"total": "sum(v)"}}}
+    ),
+    "as of": build_spec(
+        {
+            "asOf": {
+                "from": "clicks",
+                "table": "taps",
+                "key": {"k": "k"},
+                "columns": {"t": "v"},
+                "maxAge": "1m",
+            }
+        },
+        CLICKS,
+        TAPS,
+    ),
     "distinct": build_spec({"sql": "SELECT DISTINCT k, ts FROM clicks"}),
 }
 

@@ -11,11 +11,14 @@ import pytest
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
+from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.driver.prepare import create_idle_folder
 from kappa_pipelines.driver.session import create_session
 from kappa_pipelines.errors import DriverError
+from kappa_pipelines.revision.settings import ONE_SIDED
 from kappa_pipelines.sinks.targets import Targets
 from kappa_pipelines.upgrade.dry_run import DryRun
+from kappa_pipelines.upgrade.fingerprints import read_fingerprints
 from spark.bases import BASES, COUNT, JOIN, TAPS, Bases
 
 Spec = dict[str, Any]
@@ -80,7 +83,12 @@ class Change:
 
 
 PATTERN = ("views", 0, "pattern")
+SLIDING = ("views", 0, "sliding")
 CHANGES = (
+    Change("sliding", "nothing", lambda spec: None, RESUME),
+    Change("sliding", "another aggregate", setting(*SLIDING, "aggregates", to={"n": "max(w)"}), RESUME),
+    Change("sliding", "another length", setting(*SLIDING, "length", to="1m"), REPROCESS, "length of the sliding window"),
+    Change("as of", "another age", setting("views", 0, "asOf", "maxAge", to="2m"), REPROCESS, "maximum age of the as-of join"),
     Change("plain", "nothing", lambda spec: None, RESUME),
     Change("plain", "another filter", sql("SELECT k, v FROM clicks WHERE v > 2"), RESUME),
     Change("plain", "another column", sql("SELECT k, v, w FROM clicks WHERE v > 1"), RESUME),
@@ -196,6 +204,35 @@ def test_a_change_that_fails_on_the_records_that_come_next_is_refused_before_any
         hold(bases.build(spec, old.checkpoint))
     assert not refused.value.retryable
     assert hold(bases.build(BASES["plain"], old.checkpoint)).reasons == ()
+
+
+@pytest.mark.chaos  # two drivers for each; `tests/laptop/test_one_sided.py` compares the plans
+@pytest.mark.parametrize("base", ["sliding", "as of"])
+def test_the_state_of_an_earlier_release_continues_as_a_join(
+    run: Any, bases: Bases, tmp_path: Path, base: str
+) -> None:
+    new = bases.build(BASES[base], tmp_path / "state")
+    old = new.model_copy(update={"spark_conf": {**new.spark_conf, ONE_SIDED: "false"}})
+    fill(run, bases, old, 1)
+    verdict = hold(new)
+    assert verdict.kind is RESUME
+    assert verdict.reasons == ()
+    fill(run, bases, new, 2)
+    (shape,) = read_fingerprints(LocalFolder(new.checkpoint)).values()
+    assert [each.operator for each in shape.operators] == ["join", "aggregation"]
+
+    kept = bases.get(base, run)
+    verdict = hold(kept.model_copy(update={"spark_conf": old.spark_conf}))
+    assert verdict.kind is REPROCESS
+    assert "a join instead of" in " · ".join(verdict.reasons)
+
+
+def fill(run: Any, bases: Bases, revision: Revision, generation: int) -> None:
+    """Run a driver until it has read more records."""
+    bases.write(60)
+    driver = run(revision, generation)
+    driver.wait_for("no lag", lambda p: p.queries and p.lag == 0 and p.queries[0].batch_id >= generation)
+    assert driver.stop().graceful
 
 
 def hold(revision: Revision) -> UpgradeVerdict:

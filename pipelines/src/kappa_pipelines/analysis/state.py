@@ -26,7 +26,8 @@ from kappa_pipelines.analysis.catalyst import (
 )
 from kappa_pipelines.errors import SpecError
 
-_IN_PYTHON = {"TransformWithStateInPySpark", "FlatMapGroupsInPandasWithState"}
+_OWN = {"TransformWithState", "TransformWithStateInPySpark", "FlatMapGroupsInPandasWithState"}
+"""Operators of the runtime or of Python views."""
 _COLLECTS = re.compile(r"\b(array_agg|collect_list|collect_set|listagg|median|mode|percentile|string_agg)\(")
 """Aggregates whose state has each value, or each distinct one."""
 _ANY_WATERMARK = 1 << 40  # as wide as a Long in Java, so that it arrives as one
@@ -52,7 +53,7 @@ def find_states(
 ) -> tuple[State, ...]:
     """Return the state of a streaming query of these rows, from the sources to the sink.
 
-    `views` are the views, each with its state in Python, if any, which is not in the plan.
+    `views` are the views, each with its state in an operator of the runtime, if any, which is not in the plan.
     """
     found = _walk(spark._jvm, get_plan(rows), None, views)
     if mode is OutputMode.COMPLETE:  # each batch writes all groups, so none is removed
@@ -94,7 +95,7 @@ def _walk(jvm: Any, plan: Any, view: str | None, views: Mapping[str, State]) -> 
         view = name
     for child in children_of(plan):
         yield from _walk(jvm, child, view, views)
-    if kind_of(plan) in _IN_PYTHON and view is not None:
+    if kind_of(plan) in _OWN and view is not None:
         yield views[view]
     elif plan.isStreaming():
         yield from _read_operator(jvm, plan, view)

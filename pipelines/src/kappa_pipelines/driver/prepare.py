@@ -41,7 +41,7 @@ from kappa_pipelines.sinks.targets import Targets, fetch_targets
 from kappa_pipelines.sinks.writer_fence import fence_writers
 from kappa_pipelines.sources.idleness import IdleWatch
 from kappa_pipelines.upgrade.dry_run import DryRun, remove_copies
-from kappa_pipelines.upgrade.fingerprints import check_fit, write_fingerprints
+from kappa_pipelines.upgrade.fingerprints import check_fit, find_joins, write_fingerprints
 from kappa_pipelines.upgrade.moves import move_checkpoint
 from kappa_pipelines.upgrade.repartition import check_repartition, repartition_checkpoint
 
@@ -70,10 +70,11 @@ def create_idle_folder() -> Path:
 
 @dataclass(frozen=True)
 class CompiledPlan:
-    """A revision compiled for the checkpoint path of one generation and for the subjects of its sources."""
+    """A revision compiled for the checkpoint path of one generation, the subjects of its sources, and the sinks whose state is of joins."""
 
     revision: Revision
     subjects: Subjects
+    joins: frozenset[str]
     endpoints: KafkaEndpoints
     compiled: Compiled
     shapes: dict[str, QueryFingerprint]
@@ -90,6 +91,7 @@ def compile_plan(
     root: str,
     *,
     subjects: Subjects,
+    joins: frozenset[str],
     targets: Targets,
     idle_folder: Path,
     replay: ReplayProfile | None = None,
@@ -100,8 +102,10 @@ def compile_plan(
     # Sinks read the checkpoint path from the targets' revision: any other path would bypass the fence.
     targets = replace(targets, revision=revision)
     endpoints = KafkaEndpoints(spark, revision, targets, idle_folder, replay, archives=archives)
-    compiled = compile_revision(spark, revision, endpoints, subjects)
-    return CompiledPlan(revision, subjects, endpoints, compiled, build_fingerprints(revision, compiled))
+    compiled = compile_revision(spark, revision, endpoints, subjects, joins)
+    return CompiledPlan(
+        revision, subjects, joins, endpoints, compiled, build_fingerprints(revision, compiled)
+    )
 
 
 def try_revision(
@@ -120,10 +124,10 @@ def try_revision(
     if verdict.kind is VerdictKind.REPROCESS:
         return verdict, None
     targets = replace(targets, publishers=build_publishers(revision, generation, topics))
-    root, subjects = _build_fence(revision, generation).root, dry_run.subjects
     plan = compile_plan(
-        spark, revision, root, subjects=subjects, targets=targets, idle_folder=idle_folder, replay=replay
-    )
+        spark, revision, _build_fence(revision, generation).root,
+        subjects=dry_run.subjects, joins=dry_run.joins, targets=targets, idle_folder=idle_folder, replay=replay,
+    )  # fmt: skip
     open_producer(spark, targets)
     return verdict, plan
 
@@ -147,14 +151,14 @@ def prepare(
     """
     fence = fence or _acquire(spark, revision, generation)
     files = fence.files
-    subjects = resolve_subjects(revision, files)
+    subjects, joins = resolve_subjects(revision, files), find_joins(files, revision.spec)
     archives = find_archives(revision, files, replay)
     publishers = _resolve_publishers(files, revision, build_publishers(revision, generation, topics))
-    if ahead is None or ahead.subjects != subjects or ahead.publishers != publishers:
+    if ahead is None or (ahead.subjects, ahead.joins, ahead.publishers) != (subjects, joins, publishers):
         targets = replace(fetch_targets(revision), publishers=publishers)
         ahead = compile_plan(
             spark, revision, fence.root,
-            subjects=subjects, targets=targets, idle_folder=idle_folder, replay=replay, archives=archives,
+            subjects=subjects, joins=joins, targets=targets, idle_folder=idle_folder, replay=replay, archives=archives,
         )  # fmt: skip
     revision, endpoints, compiled = ahead.revision, ahead.endpoints, ahead.compiled
     check_fit(files, ahead.shapes)

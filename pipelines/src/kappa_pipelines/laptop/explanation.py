@@ -1,6 +1,6 @@
 """What `kappa explain` shows of a compiled pipeline: its graph, its state with its bounds, and the guarantees of its sinks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pyspark.sql import SparkSession
 
@@ -20,6 +20,7 @@ from kappa_pipelines.sources.protobuf import COST, ProtobufValues
 from kappa_pipelines.sources.text import JsonValues, with_corrupt
 from kappa_pipelines.sources.values import Values
 from kappa_pipelines.transforms.frames import describe_cost
+from kappa_pipelines.transforms.one_sided import explain_one_sided
 
 
 def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compiled) -> Iterator[str]:
@@ -37,6 +38,7 @@ def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compil
         yield from (f"    {_explain_state(state)}" for state in states)
         yield from _explain_late_records(view, compiled)
         yield from (f"    {line}" for line in describe_cost(view))
+        yield from _explain_one_sided(spark, view, states)
     for each in compiled.sinks:
         yield from _explain_sink(spec, each.sink)
         yield from _explain_written(spark, each)
@@ -74,6 +76,13 @@ def _explain_late_records(view: View, compiled: Compiled) -> Iterator[str]:
                 f"    late records go to topic {each.topic}, at least once and with the same key each time;"
                 f" the query of sink {each.owner} decides which records are late"
             )
+
+
+def _explain_one_sided(spark: SparkSession, view: View, states: Iterable[State]) -> Iterator[str]:
+    """Yield why the view is a join of Spark, if it is in a query."""
+    if (view.sliding or view.as_of) and any("side of a join" in state.operator for state in states):
+        cause = explain_one_sided(spark, view) or "the query reads a source twice, or is not in mode append"
+        yield f"    a join of Spark, with more state and less speed: {cause}"
 
 
 def _explain_state(state: State) -> str:

@@ -4,10 +4,15 @@ Spark analyses each view separately, so an error names its view. A source that o
 union of two parts) would be in its plan twice under one name, which Spark refuses for named sources. Such a query is built
 again as one statement with the views as common table expressions, where Spark sees a single source.
 
+Sliding windows and as-of joins keep each row once (ADR 81) in queries that can: those in mode append that read each source once.
+In all others, and where the state of a checkpoint is that of a join, they are statements too.
+
 Spark's checks of streams (modes, watermarks) run here, not only when the query starts.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -79,10 +84,12 @@ def compile_revision(
     revision: Revision,
     endpoints: Endpoints | None = None,
     subjects: Subjects | None = None,
+    joins: Collection[str] = (),
 ) -> Compiled:
     """Compile a revision, by default for Kafka; SpecError names the view or sink. Starts nothing.
 
-    `subjects` are the schemas of sources with a registry; without them they are fetched.
+    `subjects` are the schemas of sources with a registry; without them they are fetched. `joins` are the sinks whose state is that of
+    an earlier release, with sliding windows and as-of joins as joins of Spark.
     """
     spec = revision.spec
     ends: Endpoints = endpoints or KafkaEndpoints(spark, revision)
@@ -103,12 +110,39 @@ def compile_revision(
         )
         stream.createOrReplaceTempView(source.name)
         stream.createOrReplaceTempView(_SOURCE_PREFIX + source.name)
-    views = define_views(spark, spec)
-    sinks = tuple(_compile_sink(spark, revision, views, sink, ends) for sink in spec.sinks)
+    sinks = _compile_sinks(spark, revision, ends, joins)
     late_records = find_late_record_views(spark, spec, {each.sink: each.views for each in sinks})
     for view in late_records:
         LateRecordRows(spark, spec, sources, view).check()
     return Compiled(sources, sinks, late_records)
+
+
+def _compile_sinks(
+    spark: SparkSession, revision: Revision, ends: Endpoints, joins: Collection[str]
+) -> tuple[CompiledSink, ...]:
+    """Return the queries of all sinks: first those that keep each row once, then those of statements alone."""
+    spec, compiled = revision.spec, {}
+    views = define_views(spark, spec, one_sided=True)
+    found = [sink for sink in spec.sinks if sink.name in joins or _needs_statement(spark, spec, sink)]
+    for sink in (sink for sink in spec.sinks if sink not in found):
+        compiled[sink.name] = _compile_sink(spark, revision, views, sink, ends)
+    if found and any(view.sliding or view.as_of for view in spec.views):
+        define_views(spark, spec)
+    for sink in found:
+        compiled[sink.name] = _compile_sink(spark, revision, views, sink, ends)
+    return tuple(compiled[sink.name] for sink in spec.sinks)
+
+
+def _needs_statement(spark: SparkSession, spec: PipelineSpec, sink: Sink) -> bool:
+    """Return whether a query is a statement, or emits rows before they are final."""
+    found = _find_sources(spec, get_plan(spark.table(sink.from_)))
+    return sink.mode is not OutputMode.APPEND or len(found) > len(set(found))
+
+
+def _find_sources(spec: PipelineSpec, plan: Any) -> list[str]:
+    """Return the source of each scan of a plan."""
+    read = tuple(find_views(plan))
+    return [source.name for source in spec.sources for name in read if name == source.name]
 
 
 def _compile_sink(
@@ -118,7 +152,7 @@ def _compile_sink(
     rows = spark.table(sink.from_)
     states = find_states(spark, rows, {view.name: describe_state(view) for view in spec.views}, sink.mode)
     read = tuple(find_views(get_plan(rows)))
-    found = [source.name for source in spec.sources for name in read if name == source.name]
+    found = _find_sources(spec, get_plan(rows))
     planned = rows
     if spec.trigger.real_time is not None:
         check_real_time(rows, sink, found)

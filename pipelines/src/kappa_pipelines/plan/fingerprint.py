@@ -6,7 +6,7 @@ and compares it with that of a new revision.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pydantic import Field
@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 
 from kappa_crds.conversion import convert
 from kappa_crds.model import Status
+from kappa_crds.quantities import parse_duration
 from kappa_crds.revision import Revision
 from kappa_crds.sink import OutputMode
 from kappa_crds.view import View
@@ -120,7 +121,7 @@ class _Reader:
                 functions = dict.fromkeys(
                     text for each in items(plan.aggregateExpressions()) for text in _find_functions(each)
                 )
-                keys = _define_all(plan.groupingExpressions(), plan.child())
+                keys = _define_all(items(plan.groupingExpressions()), plan.child())
                 parts = {"keys": keys, "aggregates": tuple(functions)}
                 yield OperatorFingerprint(view=view, operator="aggregation", parts=parts)
             case "Distinct":
@@ -129,6 +130,8 @@ class _Reader:
                 yield _keyed(view, "set of first rows", plan.keys(), plan.child())
             case "Join" if _has_state(plan):
                 yield self._read_join(plan, view)
+            case "TransformWithState" if view is not None:
+                yield _read_one_sided(plan, self._views[view])
             case kind if kind in _IN_PYTHON:
                 defined = () if view is None else (describe_view(self._views[view]),)
                 yield OperatorFingerprint(
@@ -156,6 +159,22 @@ class _Reader:
         }
 
 
+def _read_one_sided(plan: Any, view: View) -> OperatorFingerprint:
+    """Return the fingerprint of an operator that keeps each row once: what it keeps, and for how long."""
+    key, time, *rows = items(plan.dataAttributes())
+    kept = {"length": view.sliding.length} if view.sliding is not None else {}
+    if view.as_of is not None and view.as_of.max_age is not None:
+        kept = {"maximum age": view.as_of.max_age}
+    defined = {
+        "key": _define_all([key], plan.child()),
+        "event time": _define_all([time], plan.child()),
+        "columns": tuple(each.dataType().catalogString() for each in rows),
+    }
+    operator = "sliding window" if view.sliding is not None else "as-of join"
+    durations = {name: (f"{parse_duration(value):g}s",) for name, value in kept.items()}
+    return OperatorFingerprint(view=view.name, operator=operator, parts={**defined, **durations})
+
+
 def _find_joins(plan: Any) -> Iterator[Any]:
     """Yield the joins with state, from the sources to the sink."""
     for child in children_of(plan):
@@ -169,14 +188,14 @@ def _has_state(join: Any) -> bool:
 
 
 def _keyed(view: str | None, operator: str, keys: Any, below: Any) -> OperatorFingerprint:
-    return OperatorFingerprint(view=view, operator=operator, parts={"keys": _define_all(keys, below)})
+    return OperatorFingerprint(view=view, operator=operator, parts={"keys": _define_all(items(keys), below)})
 
 
-def _define_all(expressions: Any, below: Any) -> tuple[str, ...]:
+def _define_all(expressions: Iterable[Any], below: Any) -> tuple[str, ...]:
     """Return expressions as text, with the definitions of columns that are computed below."""
     computed: dict[int, Any] = {}
     _find_computed(below, computed)
-    return tuple(_define(_strip_alias(each), computed) for each in items(expressions))
+    return tuple(_define(_strip_alias(each), computed) for each in expressions)
 
 
 def _find_computed(plan: Any, computed: dict[int, Any]) -> None:

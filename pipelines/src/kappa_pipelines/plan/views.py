@@ -18,6 +18,7 @@ from kappa_pipelines.failures.sql import explain_sql_error, find_unknown_name
 from kappa_pipelines.revision.names import explain_cycle
 from kappa_pipelines.sandbox.check import Place, check_plan, check_query, parse_expression
 from kappa_pipelines.transforms.frames import build_frame
+from kappa_pipelines.transforms.one_sided import build_one_sided
 from kappa_pipelines.transforms.sketches.functions import expand_calls
 from kappa_pipelines.transforms.statements import build_statement
 from kappa_pipelines.transforms.window import build_window
@@ -72,8 +73,13 @@ def _find_place(view: View, written: View) -> Place:
     return Place(f"view {view.name!r}", lines=True, columns=view == written)
 
 
-def define_views(spark: SparkSession, spec: PipelineSpec) -> tuple[DefinedView, ...]:
-    """Define every view after those that it reads, and return them in that order."""
+def define_views(
+    spark: SparkSession, spec: PipelineSpec, *, one_sided: bool = False
+) -> tuple[DefinedView, ...]:
+    """Define every view after those that it reads, and return them in that order.
+
+    With `one_sided`, operators that can keep each row once do, other than their statement.
+    """
     check_views(spark, spec)
     ordered: list[DefinedView] = []
     scans: dict[str, int] = {}
@@ -81,7 +87,7 @@ def define_views(spark: SparkSession, spec: PipelineSpec) -> tuple[DefinedView, 
     while pending:
         before, waits = len(pending), {}
         for view in tuple(pending.values()):
-            defined = _define_view(spark, spec, view, scans)
+            defined = _define_view(spark, spec, view, scans, one_sided=one_sided)
             if isinstance(defined, DefinedView):
                 ordered.append(defined)
                 del pending[view.name]
@@ -93,7 +99,7 @@ def define_views(spark: SparkSession, spec: PipelineSpec) -> tuple[DefinedView, 
 
 
 def _define_view(
-    spark: SparkSession, spec: PipelineSpec, written: View, scans: dict[str, int]
+    spark: SparkSession, spec: PipelineSpec, written: View, scans: dict[str, int], *, one_sided: bool
 ) -> DefinedView | str:
     """Define the view, or return the name of a view that it reads and that is not defined yet.
 
@@ -106,6 +112,8 @@ def _define_view(
         if frame is None:
             statement = build_statement(spark, view)
             count, frame = _query(spark, place, statement, scans)
+            if one_sided:
+                frame = build_one_sided(spark, view) or frame
         else:
             count = sum(scans.get(read, 1) for read in find_reads(get_plan(frame)))
             if view.window is not None:  # its aggregates are checked in a plan without corrections

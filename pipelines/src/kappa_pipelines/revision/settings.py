@@ -93,6 +93,8 @@ _JAVA_OPTIONS = " ".join(
 EXTENSIONS = "spark.sql.extensions"
 NATIVE_JSON = "spark.sql.kappa.nativeJson"
 """Set to false, Spark's own functions read and write JSON."""
+ONE_SIDED = "spark.sql.kappa.oneSidedState"
+"""Set to false, sliding windows and as-of joins have the plan and the state of releases before ADR 81."""
 
 # Settings that the operator or the user may override.
 DEFAULTS: dict[str, str] = {
@@ -103,6 +105,7 @@ DEFAULTS: dict[str, str] = {
     "spark.executor.defaultJavaOptions": _JAVA_OPTIONS,
     # Reads and writes JSON faster than Spark (ADR 79). Without its jar Spark works without it.
     EXTENSIONS: "kappa.json.Extensions",
+    ONE_SIDED: "true",
 }
 
 

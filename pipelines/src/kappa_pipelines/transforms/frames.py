@@ -9,6 +9,7 @@ from kappa_crds.view import View
 from kappa_crds.window import Window
 from kappa_pipelines.analysis.state import State
 from kappa_pipelines.transforms.lookup import build_lookup, describe_lookup
+from kappa_pipelines.transforms.one_sided import describe_as_of, describe_sliding
 from kappa_pipelines.transforms.patterns.frame import build_pattern, describe_pattern
 from kappa_pipelines.transforms.projection import build_projection
 from kappa_pipelines.transforms.python import call_function
@@ -31,6 +32,8 @@ _BUILDERS: Mapping[str, Callable[[SparkSession, str, Any], DataFrame]] = {
     ),
 }
 _STATES: Mapping[str, Callable[[str, Any], State]] = {
+    "sliding": describe_sliding,
+    "asOf": describe_as_of,
     "lookup": describe_lookup,
     "tableJoin": describe_table_join,
     "pattern": describe_pattern,
@@ -52,7 +55,7 @@ def build_frame(spark: SparkSession, view: View) -> DataFrame | None:
 
 
 def describe_state(view: View) -> State:
-    """Return the state of a view that keeps state in Python."""
+    """Return the state of a view in an operator of the runtime."""
     if view.kind in _STATES:
         return _STATES[view.kind](view.name, view.operator)
     return State(view.name, "state in Python", (), None)

@@ -42,7 +42,7 @@ from kappa_pipelines.sinks.kafka import name_query
 from kappa_pipelines.sinks.rejected_records import route_records
 from kappa_pipelines.sinks.targets import Targets
 from kappa_pipelines.upgrade.compare import Finding, compare_partitions, compare_pipelines, judge
-from kappa_pipelines.upgrade.fingerprints import read_fingerprints
+from kappa_pipelines.upgrade.fingerprints import find_joins, read_fingerprints
 from kappa_pipelines.upgrade.repartition import repartition_copy, set_partitions
 
 _COPY = "dry-run-"
@@ -70,13 +70,14 @@ class NoopEndpoints(KafkaEndpoints):
 class DryRun:
     """The dry run of one revision while the present driver runs. It writes only its copy.
 
-    `subjects` are those of the registries after `run`.
+    After `run`, `subjects` are those of the registries, and `joins` the sinks whose state is of joins of Spark.
     """
 
     def __init__(
         self, spark: SparkSession, revision: Revision, generation: int, targets: Targets, idle_folder: Path
     ) -> None:
         self.subjects: Subjects = {}
+        self.joins: frozenset[str] = frozenset()
         self._spark = spark
         self._revision = revision
         self._files = open_checkpoint(revision.checkpoint, revision.connection).files
@@ -111,9 +112,9 @@ class DryRun:
         limited = spec.model_copy(update={"trigger": small, "sources": sources})
         changes = {"checkpoint": self._copy.root, "spec": limited}
         revision = self._revision.model_copy(update=changes)
-        self.subjects = resolve_subjects(revision, self._copy)
+        self.subjects, self.joins = resolve_subjects(revision, self._copy), find_joins(self._files, spec)
         ends = NoopEndpoints(self._spark, revision, self._targets, self._idle_folder)
-        return compile_revision(self._spark, revision, ends, self.subjects)
+        return compile_revision(self._spark, revision, ends, self.subjects, self.joins)
 
     def _find(self, points: tuple[QueryPoint, ...], compiled: Compiled) -> Iterator[Finding]:
         """Yield all findings. Run batches if no finding prevents that."""

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from pydantic import ValidationError
 
+from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.reasons import Reason
 from kappa_crds.upgrade import VerdictKind
 from kappa_pipelines.checkpoint.store.folder import Folder
@@ -63,6 +64,16 @@ def read_fingerprints(files: Folder) -> dict[str, QueryFingerprint]:
 def _list_sinks(files: Folder) -> set[str]:
     """Return the sinks with a fingerprint. A name that begins with a dot is an unfinished file."""
     return {name for name in files.names(_FOLDER) if not name.startswith(".")}
+
+
+def find_joins(files: Folder, spec: PipelineSpec) -> frozenset[str]:
+    """Return the sinks whose sliding windows and as-of joins have the state of joins, as releases before ADR 81 kept it."""
+    views = {view.name for view in spec.views if view.sliding is not None or view.as_of is not None}
+    return frozenset(
+        sink
+        for sink, shape in read_fingerprints(files).items()
+        if any(each.operator == "join" and each.view in views for each in shape.operators)
+    )
 
 
 def check_fit(files: Folder, shapes: Mapping[str, QueryFingerprint]) -> None:

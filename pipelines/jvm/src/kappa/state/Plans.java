@@ -1,0 +1,145 @@
+package kappa.state;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Encoders;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.Pmod;
+import org.apache.spark.sql.catalyst.expressions.PreciseTimestampConversion;
+import org.apache.spark.sql.catalyst.expressions.XxHash64;
+import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers$;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.TransformWithState;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.streaming.OutputMode;
+import org.apache.spark.sql.streaming.StatefulProcessor;
+import org.apache.spark.sql.streaming.TimeMode;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** The plans of operators that keep each row once. Python calls these methods. */
+public final class Plans {
+    /** The name of the one column of a plan, a struct. */
+    public static final String ROW = "__kappa_row";
+
+    /** The number of shards. It is part of checkpoints. */
+    static final int SHARDS = 1024;
+
+    private static final String SHARD = "__kappa_shard";
+    private static final String KEY = "__kappa_key";
+
+    private Plans() {}
+
+    /** Return a relation to compile aggregates over. The optimizer does not know that it has no rows. */
+    public static Dataset<Row> describe(SparkSession session, StructType columns) {
+        return session.createDataFrame(new JavaSparkContext(session.sparkContext()).<Row>emptyRDD(), columns.asNullable());
+    }
+
+    /** Return the output of a sliding window over rows of a key, a time and an event. */
+    public static Dataset<Row> slide(Dataset<Row> rows, Dataset<Row> aggregated, long length) {
+        StructType event = structOf(rows, 2);
+        Compiler compiler = new Compiler(aggregated);
+        Sliding step = new Sliding(length, event.length(), compiler.compile());
+        return transform(rows, step, merge(event, compiler.output()), null, event);
+    }
+
+    /** Return why aggregates cannot be computed beside Spark's own plan; null if they can. */
+    public static String explainAggregates(Dataset<Row> aggregated) {
+        return new Compiler(aggregated).explain();
+    }
+
+    /** Return the output of an as-of join over rows of a key, a time, a version and an event, of which one is NULL. */
+    public static Dataset<Row> joinAsOf(Dataset<Row> rows, long maxAge, boolean keepsUnmatched) {
+        StructType version = structOf(rows, 2), event = structOf(rows, 3);
+        AsOf step = new AsOf(maxAge < 0 ? Step.NEVER : maxAge, keepsUnmatched, event.length(), version);
+        return transform(rows, step, merge(event, version.asNullable()), version, event);
+    }
+
+    private static Dataset<Row> transform(Dataset<Row> rows, Step step, StructType output, StructType version, StructType event) {
+        org.apache.spark.sql.classic.Dataset<Row> given = (org.apache.spark.sql.classic.Dataset<Row>) rows;
+        LogicalPlan sharded = addShard(given.queryExecution().analyzed());
+        List<Attribute> columns = new ArrayList<>(CollectionConverters.asJava(sharded.output()));
+        Attribute shard = columns.remove(columns.size() - 1);
+        StructType key = (StructType) columns.get(0).dataType();
+        Seq<Attribute> groups = sequence(List.of(shard)), data = sequence(columns);
+        Expression read = readRow(columns);
+        @SuppressWarnings({"unchecked", "rawtypes"})
+        StatefulProcessor<Object, Object, Object> processor = (StatefulProcessor) new KeyedEvents(step, key, version, event);
+        @SuppressWarnings({"unchecked", "rawtypes"})
+        ExpressionEncoder<Object> encoder = (ExpressionEncoder) org.apache.spark.sql.catalyst.encoders.package$.MODULE$.encoderFor(Encoders.INT());
+        LogicalPlan plan = new TransformWithState(
+                shard, read, groups, data, processor, TimeMode.EventTime(), OutputMode.Append(), encoder, reference(ROW, output), sharded,
+                false, groups, data, read, new LocalRelation(attributes(encoder.schema()), sequence(List.of()), false, Option.empty()));
+        return org.apache.spark.sql.classic.Dataset.ofRows(given.sparkSession(), plan);
+    }
+
+    /** Add the shard of a row's key after its columns, where Spark expects what it groups by. Keys that are equal in SQL have the same bytes: NaN, and zeros of either sign. */
+    private static LogicalPlan addShard(LogicalPlan plan) {
+        List<NamedExpression> columns = new ArrayList<>(CollectionConverters.asJava(plan.output()));
+        Expression key = NormalizeFloatingNumbers$.MODULE$.normalize((Expression) columns.get(0));
+        Expression hash = new XxHash64(sequence(List.of(key)));
+        Expression shard = new org.apache.spark.sql.catalyst.expressions.Cast(
+                new Pmod(hash, Literal.create((long) SHARDS, DataTypes.LongType)), DataTypes.IntegerType, Option.empty(),
+                org.apache.spark.sql.catalyst.expressions.EvalMode$.MODULE$.LEGACY());
+        columns.set(0, alias(key, KEY));
+        columns.add(alias(shard, SHARD));
+        return new Project(sequence(columns), plan);
+    }
+
+    private static Expression readRow(List<Attribute> columns) {
+        List<Expression> parts = new ArrayList<>();
+        for (Attribute each : columns) {
+            parts.add(Literal.create(each.name(), DataTypes.StringType));
+            boolean isTime = each.dataType().equals(DataTypes.TimestampType);
+            parts.add(isTime ? new PreciseTimestampConversion(each, each.dataType(), DataTypes.LongType) : each);
+        }
+        return new CreateNamedStruct(sequence(parts));
+    }
+
+    private static Alias alias(Expression made, String name) {
+        return new Alias(made, name, NamedExpression$.MODULE$.newExprId(), sequence(List.of()), Option.empty(), sequence(List.of()));
+    }
+
+    private static Attribute reference(String name, StructType type) {
+        return new AttributeReference(name, type, false, Metadata.empty(), NamedExpression$.MODULE$.newExprId(), sequence(List.of()));
+    }
+
+    private static StructType structOf(Dataset<Row> rows, int column) {
+        return (StructType) rows.schema().fields()[column].dataType();
+    }
+
+    private static StructType merge(StructType first, StructType second) {
+        StructType merged = first;
+        for (org.apache.spark.sql.types.StructField each : second.fields()) {
+            merged = merged.add(each);
+        }
+        return merged;
+    }
+
+    @SuppressWarnings({"unchecked", "rawtypes"})
+    private static Seq<Attribute> attributes(StructType columns) {
+        return (Seq) DataTypeUtils.toAttributes(columns);
+    }
+
+    static <T> Seq<T> sequence(List<T> items) {
+        return CollectionConverters.asScala(items).toList();
+    }
+}

@@ -1,0 +1,201 @@
+"""Sliding windows and as-of joins that keep each row once (ADR 81) give the rows of the joins that Spark alone would make of them."""
+
+import json
+import random
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kappa_crds import API_VERSION
+from kappa_crds.revision import Revision
+from kappa_crds.upgrade import VerdictKind
+from kappa_pipelines.analysis.catalyst import get_plan
+from kappa_pipelines.checkpoint.store.local import LocalFolder
+from kappa_pipelines.laptop.explanation import explain
+from kappa_pipelines.laptop.records import Record
+from kappa_pipelines.laptop.revision import build_local_revision
+from kappa_pipelines.laptop.runs import LocalRun
+from kappa_pipelines.laptop.session import start_spark
+from kappa_pipelines.plan.compile import Compiled, compile_revision
+from kappa_pipelines.plan.fingerprint import build_fingerprints
+from kappa_pipelines.revision.settings import ONE_SIDED
+from kappa_pipelines.upgrade.compare import compare_pipelines, judge
+from kappa_pipelines.upgrade.fingerprints import find_joins, write_fingerprints
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+COLUMNS = "k DOUBLE, s STRING, v BIGINT, d DECIMAL(12,2), ts TIMESTAMP"
+AGGREGATES = {
+    "n": "count(*)",
+    "mean": "avg(d)",
+    "most": "max_by(s, struct(v, s))",
+    "some": "sum(v) FILTER (WHERE v > 3) + 1",
+    "all": "sort_array(collect_list(struct(v, s)))",
+    "kinds": "size(collect_set(s))",
+    "many": "count_if(v > 2)",
+    "spread": "max(a.v) - min(v)",
+    "about": "approx_count_distinct(v)",
+    "middle": "percentile(v, 0.5)",
+}
+SLIDING: dict[str, Any] = {"from": "a", "key": ["k"], "length": "90s", "aggregates": AGGREGATES}
+AS_OF: dict[str, Any] = {
+    "from": "a",
+    "table": "b",
+    "key": {"s": "s"},
+    "columns": {"w": "v", "price": "d", "since": "ts"},
+}
+VIEWS: dict[str, dict[str, Any]] = {
+    "sliding": {"sliding": SLIDING},
+    "sliding, by several columns": {"sliding": {**SLIDING, "key": ["s", "k"]}},
+    "as of": {"asOf": AS_OF, "allowUnboundedState": True},
+    "as of, with an age": {"asOf": {**AS_OF, "maxAge": "40s", "unmatched": "drop"}},
+}
+
+
+@pytest.fixture(autouse=True)
+def restore(spark: SparkSession) -> Any:
+    yield
+    spark.conf.unset(ONE_SIDED)
+
+
+def build(view: dict[str, Any], mode: str = "append") -> Revision:
+    time = {"column": "ts", "watermark": "20s"}
+    reads = ("a", "b") if "asOf" in view else ("a",)
+    spec = {
+        "sources": [
+            {"name": n, "topic": n, "format": {"json": {"schema": COLUMNS}}, "eventTime": time} for n in reads
+        ],
+        "views": [{"name": "answer", **view}],
+        "sinks": [
+            {"name": "answer", "from": "answer", "kafka": {"topic": "answer", "key": ["k"]}, "mode": mode}
+        ],
+    }
+    return build_local_revision(
+        {
+            "apiVersion": API_VERSION,
+            "kind": "Pipeline",
+            "metadata": {"name": "one", "namespace": "test"},
+            "spec": spec,
+        }
+    )
+
+
+def is_one_sided(compiled: Compiled) -> bool:
+    return "TransformWithState" in get_plan(compiled.sinks[0].rows).toString()
+
+
+def make_rows(seed: int) -> list[dict[str, list[Record]]]:
+    """Return six batches of a minute: equal keys of other bytes, equal times, equal rows, and rows that come too late."""
+    rng = random.Random(seed)
+    batches = []
+    for minute in range(6):
+        fed = {}
+        for name in ("a", "b"):
+            rows = []
+            for _ in range(rng.choice([0, 1, 25, 40])):
+                delay = rng.choice([0, 0, 0, 15, 150])
+                moment = START + timedelta(seconds=60 * minute + rng.randrange(0, 60, 4) - delay)
+                row = {
+                    "k": rng.choice([0.0, -0.0, "NaN", 1.5, None]),
+                    "s": rng.choice(["x", "", "größe", None]),
+                    "v": rng.choice([None, *range(7)]),
+                    "d": f"{rng.randrange(9999)}.25",
+                    "ts": None if rng.random() < 0.05 else moment.isoformat(),
+                }
+                rows += [Record(json.dumps(row).encode())] * rng.choice([1, 1, 1, 2])
+            fed[name] = rows
+        batches.append(fed)
+    return batches
+
+
+def run_both(
+    spark: SparkSession, folder: Path, view: dict[str, Any], seed: int
+) -> list[tuple[bool, Counter[str], int]]:
+    found = []
+    for wanted in ("true", "false"):
+        start_spark(build(view)).conf.set(ONE_SIDED, wanted)
+        run = LocalRun(spark, build(view), folder / wanted)
+        for number, batch in enumerate(make_rows(seed)):
+            run.feed(batch)
+            if number == 2:
+                run.crash()
+            if number % 2:
+                run.process()
+        run.end()
+        run.process()
+        rows = Counter(output.value or "" for output in run.outputs("answer"))
+        found.append((is_one_sided(run.compiled), rows, run.late))
+    return found
+
+
+@pytest.mark.chaos  # each takes 20 s; `make test` has the stories of `test_equivalence.py`
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_rows_are_those_of_a_join(view: str, seed: int, spark: SparkSession, tmp_path: Path) -> None:
+    (own, rows, late), (other, wanted, late_of_join) = run_both(spark, tmp_path, VIEWS[view], seed)
+    assert (own, other) == (True, False)
+    assert (rows - wanted, wanted - rows) == (Counter(), Counter())
+    assert rows
+    assert (late > 0) == (late_of_join > 0)
+
+
+def compile_view(
+    spark: SparkSession, view: dict[str, Any], mode: str = "append", one_sided: str = "true", **options: Any
+) -> Compiled:
+    revision = build(view, mode)
+    start_spark(revision).conf.set(ONE_SIDED, one_sided)
+    return compile_revision(spark, revision, **options)
+
+
+def test_what_it_cannot_compute_is_a_join_and_explain_tells_why(spark: SparkSession) -> None:
+    counted = {**SLIDING, "aggregates": {"n": "count(*)"}}
+    cases: dict[str, tuple[dict[str, Any], str]] = {
+        "mode append": ({"sliding": counted}, "update"),
+        "current time": ({"sliding": {**counted, "aggregates": {"n": "max(current_timestamp())"}}}, "append"),
+        "is false": ({"sliding": counted}, "append"),
+    }
+    for words, (view, mode) in cases.items():
+        compiled = compile_view(spark, view, mode, "false" if words == "is false" else "true")
+        lines = list(explain("one", spark, build(view, mode), compiled))
+        assert not is_one_sided(compiled)
+        assert any("a join of Spark" in line and words in line for line in lines), lines
+    compiled = compile_view(spark, {"sliding": counted})
+    assert is_one_sided(compiled)
+    lines = list(explain("one", spark, build({"sliding": counted}), compiled))
+    assert "    keeps the events of a sliding window by k until the watermark has passed them by 90s" in lines
+    assert not any("a join of Spark" in line for line in lines)
+
+
+def test_the_state_of_a_join_is_continued_by_a_join(spark: SparkSession, tmp_path: Path) -> None:
+    files, view = LocalFolder(str(tmp_path)), {"sliding": SLIDING}
+    revision = build(view)
+    assert find_joins(files, revision.spec) == frozenset()
+    old = build_fingerprints(revision, compile_view(spark, view, joins=("answer",)))
+    new = build_fingerprints(revision, compile_view(spark, view))
+    write_fingerprints(files, old)
+    (tmp_path / "answer" / "offsets").mkdir(parents=True)
+    (tmp_path / "answer" / "offsets" / "0").touch()
+    assert find_joins(files, revision.spec) == {"answer"}
+    for first, second in ((old, new), (new, old)):
+        verdict = judge(compare_pipelines(first, second))
+        assert verdict.kind is VerdictKind.REPROCESS
+        assert any("instead of a" in reason for reason in verdict.reasons)
+    write_fingerprints(files, new)
+    assert find_joins(files, revision.spec) == frozenset()
+
+
+def test_other_aggregates_fit_the_state_and_another_length_or_key_does_not(spark: SparkSession) -> None:
+    def read(**changes: Any) -> Any:
+        view = {"sliding": {**SLIDING, **changes}}
+        return build_fingerprints(build(view), compile_view(spark, view))
+
+    present = read()
+    assert judge(compare_pipelines(present, read(aggregates={"m": "max(v)"}))).kind is VerdictKind.RESUME
+    others: dict[str, dict[str, Any]] = {"length": {"length": "2m"}, "key": {"key": ["s"]}}
+    for name, changes in others.items():
+        verdict = judge(compare_pipelines(present, read(**changes)))
+        assert verdict.kind is VerdictKind.REPROCESS
+        assert f"the {name} of the sliding window" in verdict.reasons[0]
