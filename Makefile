@@ -35,20 +35,25 @@ setup: $(if $(wildcard $(UV)),,$(KAPPA_CACHE)/uv/bin/uv) ## Install Python depen
 	@$(RUN) python pipelines/jvm/build.py
 	@command -v mvn >/dev/null || $(LAB) packages maven
 
-# Spark as in the image: a copy by hard links, without the jars that no pipeline needs. The JVMs of tests run from it.
+# Spark as in the image: a copy by hard links, without the jars that no pipeline needs, with those of Kafka and the runtime's own. The JVMs of
+# tests run from it.
 SPARK := .venv/spark
-$(SPARK)/pruned: uv.lock pipelines/prune_jars.py pipelines/unused-jars.txt | setup
+OWN_JAR := pipelines/src/kappa_pipelines/kappa-json.jar
+$(OWN_JAR): | setup ;
+
+$(SPARK)/pruned: uv.lock pipelines/prune_jars.py pipelines/unused-jars.txt pipelines/archive_classes.py pipelines/src/kappa_pipelines/jars.lock | setup
 	@home=$$($(RUN) python -c "from pathlib import Path; import pyspark; print(Path(pyspark.__file__).parent)"); \
-	$(RUN) python pipelines/prune_jars.py "$$home" $(SPARK) && touch $@
+	$(RUN) python pipelines/prune_jars.py "$$home" $(SPARK); \
+	ln -s $$($(RUN) python -c "from kappa_pipelines.jars import fetch_jars; print(*fetch_jars())") $(SPARK)/jars/; \
+	$(RUN) python pipelines/archive_classes.py order "$(CURDIR)/$(SPARK)" && touch $@
 
 # An archive of the classes that a driver loads. The JVMs of tests start from it in two thirds of the time.
 CLASSES := .venv/classes.jsa
-$(CLASSES): $(SPARK)/pruned pipelines/archive_classes.py pipelines/src/kappa_pipelines/jars.lock
+$(CLASSES): $(SPARK)/pruned $(OWN_JAR)
 	@home="$(CURDIR)/$(SPARK)"; \
-	jars=$$($(RUN) python -c "from kappa_pipelines.jars import fetch_jars; print(*fetch_jars(), sep=',')"); \
-	PYSPARK_SUBMIT_ARGS="--jars $$jars pyspark-shell" SPARK_SUBMIT_OPTS=-XX:+UseSerialGC \
+	SPARK_SUBMIT_OPTS=-XX:+UseSerialGC \
 	$(RUN) python pipelines/archive_classes.py record "$$home" >.venv/classes.log 2>&1 || { cat .venv/classes.log; exit 1; }; \
-	mv "$$home/classes.jsa" $@
+	mv -f "$$home/classes.jsa" $@
 
 up: setup ## Start the local cluster with Kafka (BROKERS=3 for three brokers)
 	@$(LAB) up --brokers $(BROKERS)
