@@ -68,7 +68,7 @@ class Shop:
         with psycopg.connect(self.database.address) as connection:
             return connection.execute(statement.encode()).fetchall()
 
-    def write(self, stop: threading.Event, first: int) -> None:
+    def write(self, stop: threading.Event, first: int, pause: float = 0.02) -> None:
         """Write transactions of all kinds until it is to stop, also after a restart of the database."""
         number = first
         while not stop.wait(0.1):
@@ -76,7 +76,7 @@ class Shop:
                 contextlib.suppress(psycopg.OperationalError),
                 psycopg.connect(self.database.address) as connection,
             ):
-                while not stop.wait(0.02):
+                while not stop.wait(pause):
                     number += 1
                     for statement in CHANGES:
                         connection.execute(statement, {"n": number})

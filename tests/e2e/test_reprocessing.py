@@ -34,9 +34,11 @@ def place(platform: None) -> Iterator[Place]:
 
 
 @contextmanager
-def writing(topic: str, bootstrap: str | None = None, pause: float = _PAUSE) -> Iterator[list[int]]:
+def writing(
+    topic: str, bootstrap: str | None = None, pause: float = _PAUSE, first: int = 0
+) -> Iterator[list[int]]:
     """Write numbered records all the time, each once; the list has how many were written."""
-    written, ending = [0], threading.Event()
+    written, ending = [first], threading.Event()
     producer = Producer(
         {
             "bootstrap.servers": bootstrap or kafka.host_bootstrap(),
