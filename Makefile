@@ -32,8 +32,8 @@ $(KAPPA_CACHE)/uv/bin/uv:
 setup: $(if $(wildcard $(UV)),,$(KAPPA_CACHE)/uv/bin/uv) ## Install Python dependencies from the lock into .venv
 	@command -v javac >/dev/null || { echo "Java 17 is missing: apt-get install openjdk-17-jdk-headless"; exit 1; }
 	@$(UV) sync --frozen --quiet
-	@$(RUN) python pipelines/jvm/build.py
 	@command -v mvn >/dev/null || $(LAB) packages maven
+	@$(RUN) python pipelines/jvm/build.py
 
 # Spark as in the image: a copy by hard links, without the jars that no pipeline needs, with those of Kafka and the runtime's own. The JVMs of
 # tests run from it.

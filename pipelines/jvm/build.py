@@ -1,9 +1,10 @@
-"""Build the Java module against the jars of the installed pyspark, unless it is built: `python pipelines/jvm/build.py`.
+"""Build the Java module against the jars of the installed pyspark and of the lock, unless it is built: `python pipelines/jvm/build.py`.
 
 The jar is a part of the Python package, so whatever installs the runtime has it. Its manifest has a hash of what it was built from.
 """
 
 import hashlib
+import os
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,8 @@ import zipfile
 from pathlib import Path
 
 import pyspark
+
+from kappa_pipelines.jars import CORE, OWN, fetch_jars, locked_jars
 
 _FOLDER = Path(__file__).resolve().parent
 _SOURCES = _FOLDER / "src"
@@ -37,8 +40,8 @@ def build(jar: Path = JAR, sources: Path = _SOURCES) -> bool:
 
 
 def hash_sources(sources: Path) -> str:
-    """Return a hash of the sources, this program, and the version of Spark."""
-    digest = hashlib.sha256(f"{pyspark.__version__} {_RELEASE}".encode())
+    """Return a hash of the sources, this program, and the versions of Spark and of the jars in the lock."""
+    digest = hashlib.sha256(f"{pyspark.__version__} {locked_jars(CORE)} {_RELEASE}".encode())
     for path in [Path(__file__), *sorted(sources.rglob("*.java"))]:
         content = path.read_bytes()
         digest.update(f"{path.name} {len(content)} ".encode() + content)
@@ -47,9 +50,10 @@ def hash_sources(sources: Path) -> str:
 
 def _compile(sources: Path, classes: Path) -> None:
     jars = Path(pyspark.__file__).parent / "jars"
+    path = os.pathsep.join([f"{jars}/*", *(str(jar) for jar in fetch_jars() if jar.name != OWN)])
     # Spark's classes refer to annotations and jars that are not there; that gives warnings of no use.
     options = ["--release", _RELEASE, "-proc:none", "-Xlint:all,-path,-classfile", "-Xmaxwarns", "1000"]
-    command = ["javac", *options, "-cp", f"{jars}/*", "-d", str(classes)]
+    command = ["javac", *options, "-cp", path, "-d", str(classes)]
     files = map(str, sorted(sources.rglob("*.java")))
     done = subprocess.run([*command, *files], capture_output=True, text=True, check=False)
     found = [line for line in done.stderr.splitlines(keepends=True) if line.startswith(str(sources))]

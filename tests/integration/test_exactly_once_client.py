@@ -11,7 +11,7 @@ from demo.compare import read_topic
 from kappa_crds.revision import KafkaConnection
 from kappa_pipelines.sinks.client import Client
 from kappa_pipelines.sinks.commit_marker import CommitMarker
-from kappa_pipelines.sinks.publisher import Connection, Publisher
+from kappa_pipelines.sinks.publisher import Publisher
 from lab.broker import Broker
 
 pytestmark = pytest.mark.clusterless
@@ -30,9 +30,7 @@ def broker() -> Iterator[Broker]:
 
 def open_client(broker: Broker) -> Client:
     """Return a client with an open transaction."""
-    client = Client(
-        PUBLISHER, 0, Connection(KafkaConnection(bootstrap_servers=(broker.bootstrap,)), {"log_level": "0"})
-    )
+    client = Client(PUBLISHER, 0, KafkaConnection(bootstrap_servers=(broker.bootstrap,)))
     client.claim()
     client.producer.begin_transaction()
     return client

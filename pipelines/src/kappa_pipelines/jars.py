@@ -1,6 +1,7 @@
 """The jars of Spark for Kafka, Avro and buckets: Maven fetches them, `jars.lock` and `jars-s3.lock` have their checksums.
 
-The runtime's own jar is in this package: `pipelines/jvm/build.py` makes it. Where it is missing, Spark's functions do its work.
+The runtime's own jar is in this package: `pipelines/jvm/build.py` makes it. Where it is missing, Spark's functions read and write
+JSON, and no sink writes exactly once.
 
 `python -m kappa_pipelines.jars [DESTINATION]` puts them into a folder (by default the cache) and prints it. The
 image is built from such a folder; tests use the cache.

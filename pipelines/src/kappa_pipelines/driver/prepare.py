@@ -33,7 +33,6 @@ from kappa_pipelines.savepoint.restore import find_restored, is_of_another, rest
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.side_outputs.side_outputs import SideOutputs, build_side_outputs
 from kappa_pipelines.sinks.commit_marker import CommitMarker
-from kappa_pipelines.sinks.exactly_once import build_connection
 from kappa_pipelines.sinks.in_doubt import BatchState, resolve_in_doubt
 from kappa_pipelines.sinks.kafka import open_producer
 from kappa_pipelines.sinks.publisher import Publisher, Publishers, build_publishers
@@ -180,11 +179,9 @@ def prepare(
 
 def _resolve_publishers(files: Folder, revision: Revision, wanted: Publishers) -> dict[str, Publisher]:
     """Fence off previous drivers from sinks that write exactly once, and return the publishers of this one."""
-    sinks = {sink.name: sink for sink in revision.spec.sinks}
 
     def fence(publisher: Publisher, state: BatchState, previous_topic: str) -> Mapping[int, CommitMarker]:
-        connection = build_connection(Targets(revision), sinks[publisher.sink])
-        return fence_writers(publisher, connection, state, previous_topic)
+        return fence_writers(publisher, revision.kafka, state, previous_topic)
 
     return resolve_in_doubt(files, wanted, fence)
 

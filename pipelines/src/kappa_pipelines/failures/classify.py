@@ -84,7 +84,7 @@ RULES: tuple[Rule, ...] = (
         Reason.SOURCE_TOPIC_DELETED,
         "a topic or partition no longer exists",
         pattern=r"UnknownTopicOrPartitionException|UnknownTopicIdException|InvalidTopicException"
-        r"|ROWS_NOT_WRITTEN\] (UNKNOWN_TOPIC_OR_PART|_UNKNOWN_TOPIC|_UNKNOWN_PARTITION):",
+        r"|ROWS_NOT_WRITTEN\] (UNKNOWN_TOPIC_OR_PART(ITION)?|_UNKNOWN_TOPIC|_UNKNOWN_PARTITION):",
     ),
     Rule(
         UnavailableError,

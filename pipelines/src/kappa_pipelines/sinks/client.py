@@ -1,9 +1,8 @@
-"""A client of Kafka's transactions, for tasks that write and for a driver that fences off older ones."""
+"""A client of Kafka's transactions, for a driver that fences off older ones. Tasks write with that of the Java module (ADR 0080)."""
 
 import contextlib
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeVar
@@ -14,7 +13,7 @@ from kappa_crds.revision import KafkaConnection
 from kappa_pipelines.failures.classify import NOT_WRITTEN
 from kappa_pipelines.kafka.options import build_librdkafka_config
 from kappa_pipelines.sinks.commit_marker import CommitMarker, parse_marker
-from kappa_pipelines.sinks.publisher import MAX_WRITERS, TRANSACTION_SECONDS, Connection, Publisher
+from kappa_pipelines.sinks.publisher import MAX_WRITERS, TRANSACTION_SECONDS, Publisher
 
 TIMEOUT_SECONDS = 60.0
 _COMMIT_SECONDS = 180.0  # longer than a record may take to be delivered
@@ -80,7 +79,7 @@ def call_within(call: Callable[[], object], seconds: float) -> None:
 
 
 class PublishError(Exception):
-    """Rows could not be written. `name` is an error of Kafka or of this module; `classify` reads it."""
+    """Writers could not be acquired. `name` is an error of Kafka or of this module; `classify` reads it."""
 
     def __init__(self, publisher: Publisher, name: str, text: str) -> None:
         super().__init__(f"{NOT_WRITTEN}{name}: topic {publisher.topic}: {text}")
@@ -141,13 +140,14 @@ class MarkerReader:
 class Client:
     """A producer with a transactional.id, and the reader of its commit markers. Every method raises KafkaException."""
 
-    def __init__(self, publisher: Publisher, number: int, connection: Connection) -> None:
-        self.name = uuid.uuid4().hex[:12]
-        self.markers = MarkerReader(publisher, connection.kafka)
-        identity = {"transactional.id": publisher.name_writer(number), "delivery.report.only.error": True}
-        self.producer = Producer(
-            {**build_librdkafka_config(connection.kafka), **connection.producer, **identity}
-        )
+    def __init__(self, publisher: Publisher, number: int, kafka: KafkaConnection) -> None:
+        self.markers = MarkerReader(publisher, kafka)
+        settings = {
+            "transactional.id": publisher.name_writer(number),
+            "transaction.timeout.ms": TRANSACTION_SECONDS * 1000,
+            "log_level": 0,
+        }
+        self.producer = Producer({**build_librdkafka_config(kafka), **settings})
 
     def claim(self) -> None:
         """Have Kafka fence off other clients with this transactional.id and abort their transaction."""
@@ -173,16 +173,13 @@ class Client:
         self.markers.close()
 
 
-def explain_error(publisher: Publisher, error: KafkaException, seconds: float) -> PublishError:
-    """Return the error for a transaction that has lasted so long."""
+def explain_error(publisher: Publisher, error: KafkaException) -> PublishError:
+    """Return the error for a call that failed."""
     found = error.args[0]
     if found.name() not in _TAKEN:
         return PublishError(
             publisher, found.name(), found.str() + _REFUSED.get(found.code(), "").format(publisher.group)
         )
-    if seconds >= TRANSACTION_SECONDS:
-        message = f"writing took {seconds:.0f} s, and Kafka ends a transaction after {TRANSACTION_SECONDS} s"
-        return PublishError(publisher, "TRANSACTION_TIMED_OUT", message)
     return PublishError(
         publisher, "FENCED", f"another process uses the same transactional.id ({found.name()})"
     )

@@ -2,23 +2,12 @@
 
 A writer commits its rows and its marker in one transaction, so the marker is right after any failure. Batches are counted per checkpoint
 incarnation: a restored savepoint starts another one, so its batches are written although their numbers were written before.
+
+Tasks read and write markers with `CommitMarker` of the Java module, which has the same format.
 """
 
 import json
 from dataclasses import dataclass, field, replace
-from enum import Enum
-
-_INCARNATIONS = 8
-"""Checkpoint incarnations in a marker. Kafka accepts 4,096 bytes (offset.metadata.max.bytes); one takes about 90."""
-
-
-class WriteDecision(Enum):
-    """The decision of a task about its batch, before it writes."""
-
-    TO_WRITE = "to write"
-    WRITTEN = "written"
-    FENCED = "fenced"
-    LOST = "lost"
 
 
 @dataclass(frozen=True)
@@ -44,12 +33,6 @@ class CommitMarker:
         """Return the last written batch; -1 before the first."""
         return next(reversed(self.written.values()), -1)
 
-    def after(self, incarnation: str, batch: int, producer: str) -> "CommitMarker":
-        """Return the marker after this batch, with the latest of the other incarnations."""
-        others = [(name, last) for name, last in self.written.items() if name != incarnation]
-        written = dict([*others[1 - _INCARNATIONS :], (incarnation, batch)])
-        return replace(self, producer=producer, written=written)
-
     def taken_over(self, generation: int, incarnation: str | None, planned: int) -> "CommitMarker":
         """Return the marker for the tasks of another driver. `planned` is its last planned batch in this incarnation.
 
@@ -69,17 +52,3 @@ def parse_marker(text: str | None) -> CommitMarker | None:
         return CommitMarker(int(found["generation"]), str(found["producer"]), written)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
-
-
-def decide_write(marker: CommitMarker | None, generation: int, incarnation: str, batch: int) -> WriteDecision:
-    """Return the decision of a task of this generation about its batch.
-
-    A driver writes the markers of all its writers before its first batch. If one is missing, Kafka has deleted it
-    (offsets.retention.minutes), and no task may write until a driver has acquired the writers again.
-    """
-    if marker is None or marker.generation < generation:
-        return WriteDecision.LOST
-    if marker.generation > generation:
-        return WriteDecision.FENCED
-    is_written = marker.written.get(incarnation, -1) >= batch
-    return WriteDecision.WRITTEN if is_written else WriteDecision.TO_WRITE

@@ -130,13 +130,14 @@ def build_writer(targets: Targets, sink: Sink, records: DataFrame, trigger: Trig
     """Return the query that writes the records, ready to start."""
     revision, target = targets.revision, targets.find(sink.target.topic)
     _check_has_key(sink, target)
+    options = build_write_options(revision, target, targets.dead or target)
     if sink.target.delivery is Delivery.EXACTLY_ONCE:
-        started = write_exactly_once(targets, sink, records)
+        started = write_exactly_once(targets, sink, records, options)
     else:
         started = (
             route_records(records, sink, revision.full_name, target, targets.dead)
             .writeStream.format("kafka")
-            .options(**build_write_options(revision, target, targets.dead or target))
+            .options(**options)
         )
     return _set_trigger(name_query(started, revision, sink, sink.name), trigger)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kappa_crds.permissions import name_sink_group
-from kappa_crds.revision import KafkaConnection, Revision
+from kappa_crds.revision import Revision
 from kappa_crds.sink import Delivery, Sink
 
 TRANSACTION_SECONDS = 600
@@ -79,11 +79,3 @@ def _hash_definition(revision: Revision, sink: Sink) -> str:
 def count_writers(sink: Sink, tasks: int, partitions: int) -> int:
     """Return the number of writers of a sink: one per core, at most one per partition, because markers use partition numbers."""
     return 1 if sink.target.key is None else max(1, min(tasks, partitions, MAX_WRITERS))
-
-
-@dataclass(frozen=True)
-class Connection:
-    """Connection of a task to Kafka: the location of secrets, and client settings."""
-
-    kafka: KafkaConnection
-    producer: dict[str, str]
