@@ -272,6 +272,8 @@ async def test_large_rows_wait_for_a_higher_limit_and_one_of_100_megabytes_for_s
     assert (
         "bytes as a record, and at most 1048576 are allowed; set spec.maxRecordSize to 3Mi or more" in message
     )
+    assert "the log of the workers has its topic, after: failed to send record to" in message
+    assert "failed to send record to large.large.t" in source.workers.log.read_text()
     assert list_rows(source) == {1: 3, 2: 4}
 
     source.apply(maxRecordSize="3Mi")

@@ -31,6 +31,8 @@ _REFUSED = "RecordTooLargeException: The request included a message larger than"
 """As the producer has it where a broker refuses a record."""
 _SHORTEN = "leave out or truncate its large column with spec.columns"
 _RAISE = f"set spec.maxRecordSize, or {_SHORTEN}"
+_NAMED = "the log of the workers has its topic, after: failed to send record to"
+"""Neither the status of a task nor its trace has the topic."""
 _CAUSES = (
     *((part, _GONE) for part in _LOST),
     ("db history topic is missing", "the topic with the history of the schemas is empty; request a snapshot"),
@@ -50,8 +52,8 @@ _CAUSES = (
     ("terminating connection", "the database closed the connection"),
     ("Database connection failed", "the connection to the database broke"),
     ("This connection has been closed", "the connection to the database broke"),
-    (_REFUSED, f"a row is larger than max.message.bytes of its topic; raise that, or {_RAISE}"),
-    ("RecordTooLargeException", f"a row is larger than the producer of the workers allows; {_RAISE}"),
+    (_REFUSED, f"a row is larger than max.message.bytes of its topic; raise that, or {_RAISE}; {_NAMED}"),
+    ("RecordTooLargeException", f"a row is larger than the producer of the workers allows; {_RAISE}; {_NAMED}"),
     ("Java heap space", f"a worker has too little memory for a row; raise its memory, or {_SHORTEN}"),
     ("UnknownServerException", "a broker could not process a request; its log has details, such as a lack of memory for large records"),
     ("Compacted topic cannot accept message without key", "a compacted topic takes no record without a key; set spec.keys for a table without one; after a TRUNCATE, set spec.topics.cleanup to compact, or cleanup.policy of the topic to delete"),
@@ -78,7 +80,7 @@ def explain_failure(trace: str) -> FailureCause:
         message = "the publication was dropped, and the slot cannot decode changes from before the next one"
         return FailureCause(message, is_lost=True, needs_new_slot=True)
     if sizes := _TOO_LARGE.search(trace):
-        message = f"a row is {sizes[1]} bytes as a record, and at most {sizes[2]} are allowed; {_advise(int(sizes[1]))}"
+        message = f"a row is {sizes[1]} bytes as a record, and at most {sizes[2]} are allowed; {_advise(int(sizes[1]))}; {_NAMED}"
         return FailureCause(message)
     for part, message in _CAUSES:
         if part in trace:
