@@ -150,6 +150,7 @@ def remove_others(image: str) -> None:
     listed = run(_buildah("images", "--format", "{{.Name}}:{{.Tag}}")).split()
     old = [name for name in listed if name.startswith(f"{repository}:") and name != image]
     if old:
+        run(_buildah("rm", "--all"))  # a build that was killed leaves a container, which uses its image
         run(_buildah("rmi", *old))
 
 
