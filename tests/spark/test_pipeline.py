@@ -13,7 +13,9 @@ from confluent_kafka import Message
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.progress import Progress
+from kappa_operator.pipeline.tuning import build_tuning
 from spark.revisions import build_revision, source
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
@@ -284,3 +286,25 @@ def test_a_stop_at_its_timeout_interrupts_and_reports_it(
     ended = driver.stop()
     assert not ended.graceful
     assert "stopTimeout" in ended.message
+
+
+def test_rows_of_a_key_keep_the_order_of_their_partition_although_there_are_more_cores(
+    run: Any, broker: Any, topics: Any, checkpoint: Path
+) -> None:
+    """Otherwise readers of a compacted topic would keep an earlier row."""
+    names = {name: topics.make(name, partitions=1) for name in ("flights", "out")}
+    for number in range(4000):
+        topics.queue(names["flights"], None, json.dumps({"k": number % 3, "v": float(number)}))
+    topics.flush()
+    keyed = {
+        "sources": [source()],
+        "sinks": [{"name": "out", "from": "flights", "kafka": {"topic": "out", "key": ["k"]}}],
+        "resources": {"driver": {"cpu": "4"}},
+    }
+    tuning = build_tuning(PipelineSpec.model_validate(keyed), None)
+    driver = run(build_revision(keyed, checkpoint, broker.bootstrap, topics=names, tuning=tuning))
+    driver.wait_for("no lag", lambda p: p.queries and p.queries[0].batch_id >= 0 and p.lag == 0)
+    assert driver.stop().graceful
+    found = [json.loads(message.value()) for message in topics.read(names["out"])]
+    for key in range(3):
+        assert [row["v"] for row in found if row["k"] == key] == [float(n) for n in range(key, 4000, 3)]

@@ -50,8 +50,7 @@ class KafkaSink(Model):
     delivery: Delivery = Delivery.AT_LEAST_ONCE
     """AtLeastOnce: after a crash the rows of one batch may be written twice. ExactlyOnce: each batch is
     written in Kafka transactions. Readers of committed records find each row once, and a driver that was
-    replaced writes nothing more. The rows pass through Python, and readers see a record only after its batch
-    is complete."""
+    replaced writes nothing more. Readers see a record only after its batch is complete."""
 
 
 _KINDS = ("kafka",)

@@ -255,3 +255,11 @@ def test_in_real_time_no_record_waits_for_the_producers_linger_and_no_partition_
     tuning = revise({"trigger": {"realTime": {}}}).tuning
     assert (tuning.producer["linger.ms"], tuning.min_partitions) == ("0", None)
     assert int(revise({}).tuning.producer["linger.ms"]) > 0
+
+
+def test_no_partition_is_split_where_rows_of_a_key_must_keep_their_order() -> None:
+    keyed = pipeline({"sinks": [{"name": "log", "from": "events", "kafka": {"topic": "out", "key": ["k"]}}]})
+    tuning = build_revision(keyed, DEPENDENCIES, IMAGES).tuning
+    assert tuning.min_partitions is None
+    assert "rows of a key keep their order" in explain_tuning(tuning, keyed.spec)[1]
+    assert revise({}).tuning.min_partitions == 2

@@ -34,10 +34,16 @@ def build_tuning(spec: PipelineSpec, pinned_partitions: int | None) -> Tuning:
     cores = count_cores(spec)
     return Tuning(
         shuffle_partitions=spec.state_partitions or pinned_partitions or cores,
-        min_partitions=2 * cores if spec.trigger.real_time is None else None,
+        min_partitions=2 * cores if _may_split(spec) else None,
         consumer=CONSUMER,
         producer=PRODUCER if spec.trigger.real_time is None else PRODUCER | REAL_TIME,
     )
+
+
+def _may_split(spec: PipelineSpec) -> bool:
+    """Return whether several tasks may read a partition: not if rows of a key must keep their order, nor in real-time mode."""
+    has_key = any(sink.target.key is not None for sink in spec.sinks)
+    return spec.trigger.real_time is None and not has_key
 
 
 def explain_tuning(tuning: Tuning, spec: PipelineSpec) -> tuple[str, ...]:
@@ -45,7 +51,7 @@ def explain_tuning(tuning: Tuning, spec: PipelineSpec) -> tuple[str, ...]:
     cores = count_cores(spec)
     return (
         f"state partitions: {tuning.shuffle_partitions}, for {cores} cores{_explain_partitions(tuning, spec, cores)}; Spark's default is 200",
-        _explain_splits(tuning),
+        _explain_splits(tuning, spec),
         f"consumer: {_list_settings(tuning.consumer)}",
         f"producer: {_list_settings(tuning.producer)}",
     )
@@ -57,10 +63,12 @@ def _explain_partitions(tuning: Tuning, spec: PipelineSpec, cores: int) -> str:
     return "" if tuning.shuffle_partitions == cores else " (fixed when the checkpoint was created)"
 
 
-def _explain_splits(tuning: Tuning) -> str:
-    if tuning.min_partitions is None:
+def _explain_splits(tuning: Tuning, spec: PipelineSpec) -> str:
+    if tuning.min_partitions is not None:
+        return f"input splits: at least {tuning.min_partitions}, two for each core"
+    if spec.trigger.real_time is not None:
         return "input splits: one for each partition, all at once, as real-time mode needs them"
-    return f"input splits: at least {tuning.min_partitions}, two for each core"
+    return "input splits: one for each partition, so that rows of a key keep their order"
 
 
 def _list_settings(settings: dict[str, str]) -> str:
