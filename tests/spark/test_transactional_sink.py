@@ -139,7 +139,8 @@ class Sink:
 
 @pytest.fixture
 def sink(spark: SparkSession, broker: Broker, topics: Any, tmp_path: Path) -> Sink:
-    return Sink(spark, broker, topics.make("out", partitions=1), tmp_path)
+    # The shared session may have the settings of a driver, which requires names of sources.
+    return Sink(spark.newSession(), broker, topics.make("out", partitions=1), tmp_path)
 
 
 def test_rows_are_committed_with_the_marker_and_named_topics_and_headers_are_used(
