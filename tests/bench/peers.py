@@ -2,8 +2,8 @@
 
 `python tests/bench/peers.py [--quick] [--records N] [--rounds N] [--queries pass,window] [--sides kappa,flink]`. Each side is a process
 of its own with a heap of 2 GB and two tasks, and the same settings of producers and of checkpoints. For each query all sides run in turns
-(A B C A B C …). A side's first run is cold, from the start of its process to the last record; the others are warm, and count from the
-start of the query, or of the job, in a JVM that ran it before. Results are compared by digest: the same rows, or the last row of each key.
+(A B C A B C …). A side's first run is cold, from the start of its process to the last record; the others are warm: from the
+request to the answer of a process that ran it before, with planning and the end. Results are compared by digest: the same rows, or the last row of each key.
 
 The last line is one JSON object: `pass_ratio`, `once_ratio`, `window_ratio`, `hop_ratio` and `join_ratio` are the rate of Kappa by that of the
 fastest of Flink and Kafka Streams, warm; `pass_cold_ratio` is the same, cold. `rows` has, by query and side, the rates in thousand records
@@ -23,11 +23,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from bench.peer_queries import QUERIES, Query, normalize, write_records
 from bench.peer_sides import Job, Run, Side, serve
 from bench.throughput import PARTITIONS, drop_topic, log, make_topic
 from lab.broker import Broker
+from lab.transactions import await_markers
 
 _PEERS = ("flink", "streams")
 
@@ -36,6 +38,7 @@ def digest(bootstrap: str, query: Query, topic: str) -> tuple[int, str]:
     """Return the number of results that a reader of committed records finds, and a hash that depends on neither their order nor their form."""
     config = {"bootstrap.servers": bootstrap, "group.id": "digest", "enable.partition.eof": True}
     consumer = Consumer({**config, "isolation.level": "read_committed", "enable.auto.commit": False})
+    await_markers(AdminClient({"bootstrap.servers": bootstrap}), topic)
     consumer.assign([TopicPartition(topic, part, 0) for part in range(PARTITIONS)])
     left, count, total = set(range(PARTITIONS)), 0, 0
     latest: dict[str, int] = {}
@@ -103,7 +106,7 @@ def _summarize(runs: list[Run], count: int, peak: float) -> dict[str, Any]:
     warm = runs[1:]
     return {
         "cold": round(count / runs[0].wall / 1000, 1),
-        "warm": round(count / statistics.median(run.seconds for run in warm) / 1000, 1),
+        "warm": round(count / statistics.median(run.wall for run in warm) / 1000, 1),
         "cpu_s": round(statistics.median(run.cpu for run in warm), 1),
         "cold_cpu_s": round(runs[0].cpu, 1),
         "peak_mib": round(peak),

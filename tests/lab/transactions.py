@@ -15,7 +15,12 @@ _SECONDS = 30
 def end_transaction(producer: Producer, admin: AdminClient, *topics: str, commit: bool) -> None:
     """Commit or abort the transaction, and wait until no transaction is open in the topics; LabError after 30 s."""
     (producer.commit_transaction if commit else producer.abort_transaction)(_SECONDS)
-    wait_until(lambda: not _is_any_open(admin, topics), f"the end of the transaction in {topics}", _SECONDS)
+    await_markers(admin, *topics)
+
+
+def await_markers(admin: AdminClient, *topics: str) -> None:
+    """Wait until no transaction is open in the topics; LabError after 30 s."""
+    wait_until(lambda: not _is_any_open(admin, topics), f"the end of the transactions in {topics}", _SECONDS)
 
 
 def _is_any_open(admin: AdminClient, topics: tuple[str, ...]) -> bool:

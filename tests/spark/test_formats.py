@@ -81,5 +81,5 @@ def test_a_raw_value_is_taken_as_it_is(run: Any, broker: Any, topics: Any, check
         None if text is None else base64.b64encode(text.encode()).decode() for text in written
     ]
     for topic in (names["copies"], names["copies-once"]):
-        assert [message.value() for message in topics.read(topic) if message.key()] == odd
+        assert [message.value() for message in topics.read_committed(topic) if message.key()] == odd
     assert topics.read(names["dead"]) == []
