@@ -28,6 +28,29 @@ from lab.shell import wait_until
 
 PREFIX, HISTORY, OFFSETS = "proof", "proof.history", "connect-offset"
 ORDERS = "CREATE TABLE shop.orders (id BIGINT PRIMARY KEY, customer INT NOT NULL, total DECIMAL(10, 2), placed TIMESTAMP(6) NULL, note TEXT)"
+ODD_TABLE = """CREATE TABLE shop.odd (
+    id INT PRIMARY KEY, flag BOOLEAN, tiny TINYINT UNSIGNED, small SMALLINT, medium MEDIUMINT UNSIGNED, filled INT(8) ZEROFILL, big BIGINT,
+    huge BIGINT UNSIGNED, single FLOAT, fixed FLOAT(7, 3), `double` DOUBLE, exact DECIMAL(38, 10), whole DECIMAL(8, 0),
+    padded DECIMAL(6, 2) UNSIGNED ZEROFILL, bit BIT(1), bits BIT(9), word BIT(64), day DATE, named DATE NOT NULL, clock DATETIME,
+    milli DATETIME(3), micro DATETIME(6), needed DATETIME NOT NULL, moment TIMESTAMP NULL, fine TIMESTAMP(6) NULL,
+    stamped TIMESTAMP NOT NULL DEFAULT '0000-00-00 00:00:00', span TIME, spans TIME(6), year YEAR, char8 CHAR(8),
+    latin CHAR(8) CHARACTER SET latin1, short VARCHAR(20), note TEXT, long_note LONGTEXT CHARACTER SET utf8mb4, bytes6 BINARY(6),
+    bytes9 VARBINARY(9), blob_ BLOB, size ENUM('a', 'b|c'), sizes SET('x', 'y', 'z'), document JSON, {own},
+    twice INT GENERATED ALWAYS AS (id * 2) STORED, thrice INT GENERATED ALWAYS AS (id * 3) VIRTUAL)"""
+"""A table with each type, the last one of them of the server."""
+_ODD_ROWS = (
+    """(1, true, 200, -3, 16000000, 42, -9223372036854775808, 9223372036854775807, 1.1, 1234.567, 0.1,
+    1234567890123456789012345678.0123456789, 1234, 12.50, b'1', b'100000001', 0x8000000000000001, '2026-02-03', '1583-01-01',
+    '2026-02-03 04:05:06', '2026-02-03 04:05:06.007', '2026-02-03 04:05:06.000007', '1000-01-01', '2026-02-03 04:05:06',
+    '2026-02-03 04:05:06.000007', '2026-02-03 04:05:06', '01:02:03', '-838:59:58.000001', 2026, 'ab ', 'é', 'x|y', 'Ä "\\\\n', 'é\U0001f389',
+    0x00ff10, 0x00ff00, 0x0102, 'b|c', 'x,z', '{"a" : 1}', {own})""",
+    """(2, false, 0, 0, 0, 0, 0, 0, 16777216, 0, 1e300, -0.0000000001, -99, 0, b'0', b'0', b'0', '0000-00-00', '0000-00-00', '0000-00-00',
+    '0000-00-00', '9999-12-31 23:59:59.999999', '0000-00-00', '0000-00-00', '{latest}', '0000-00-00', '838:59:59',
+    '00:00:00.5', 1901, '', '', '', '', '', '', '', '', 'a', '', 'null', NULL)""",
+    """(3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -1.5e-20, NULL, 1e-7, NULL, NULL, NULL, NULL, NULL, NULL, '2020-00-00', '2020-01-00',
+    '2020-00-05', NULL, NULL, '2020-00-00 01:02:03', NULL, NULL, '2026-01-01', NULL, '-00:00:00.5', 2155, NULL, NULL, NULL,
+    repeat('w', 600), NULL, NULL, NULL, repeat('a', 700), NULL, NULL, NULL, NULL)""",
+)  # fmt: skip
 SIGNALS = "CREATE TABLE shop.signals (id VARCHAR(128) PRIMARY KEY, type VARCHAR(64), data TEXT)"
 
 
@@ -185,3 +208,56 @@ def plant(shop: Shop) -> dict[str, set[int]]:
         "only-in-topic": {*range(1, 8), *range(9001, 9008)},
         "changed": {*range(11, 22), *range(111, 122)},
     }
+
+
+def check_concurrent_writes(shop: Shop) -> None:
+    """A table to which others write is equal."""
+    with writes(shop):
+        time.sleep(2)
+        found = shop.prove("orders")
+    assert found["verdict"] == "equal", found
+    assert found["rows"] > 2000
+    assert found["records"] > 3000
+    assert found["position"].startswith("binlog.0")
+
+
+def check_key_of_text(shop: Shop) -> None:
+    """A table with a key of text is equal, in any collation."""
+    found = shop.prove("lines")
+    assert (found["verdict"], found["rows"]) == ("equal", 500), found
+
+
+def check_planted_differences(shop: Shop) -> None:
+    """Planted differences are found, and nothing else, and are repaired but for rows that only the topic has."""
+    planted = plant(shop)
+    with writes(shop):
+        found = shop.prove("orders")
+        repaired = shop.reconcile(
+            "orders", "--offsets-topic", OFFSETS, "--signal-table", "shop.signals", "--repair"
+        )
+        assert "Written: the connector reads these rows again." in repaired.stdout, repaired
+        wait_until(
+            lambda: shop.prove("orders")["counts"] == {"only-in-topic": len(planted["only-in-topic"])},
+            "the connector has read the rows again",
+            seconds=120,
+            every=3,
+        )
+    kinds: dict[str, set[int]] = {kind: set() for kind in planted}
+    for each in found["differences"]:
+        kinds[each["kind"]].add(int(each["key"][0]))
+    assert kinds == planted, found["notes"]
+    assert sum(map(len, planted.values())) == 50
+    assert found["undecided"] == []
+
+
+def list_numbers() -> list[float]:
+    """Return numbers of every size, with those at their bounds."""
+    chance = random.Random(1)
+    numbers = [chance.uniform(-1, 1) * 10.0 ** chance.randrange(-25, 25) for _ in range(800)]
+    powers = [10.0**power for power in range(-20, 20)]
+    return [*numbers, *powers, 1.0, -1.5, 0.1 + 0.2, 5e-324, 1.7976931348623157e308]
+
+
+def build_odd_rows(own: str, latest: str) -> list[str]:
+    """Return values for the table of odd types: those of the server's own type, and its latest timestamp, are given."""
+    return [row.replace("{own}", own).replace("{latest}", latest) for row in _ODD_ROWS]
