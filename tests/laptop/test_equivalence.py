@@ -216,27 +216,42 @@ STORIES = {
 def build_rows(seed: int, count: int = 240) -> dict[str, list[dict[str, Any]]]:
     """Six hours; keys that are NULL or have no partner, events at the same time, and some that are equal in all."""
     rng = random.Random(seed)
-
-    def moment() -> datetime:
-        return START + timedelta(seconds=rng.randrange(0, 6 * 3600, 20))
-
-    def key() -> str | None:
-        return rng.choice(["a", "b", "c", "d", None])
-
-    clicks = [{"k": key(), "v": rng.randrange(9), "ts": moment()} for _ in range(count)]
+    clicks = [{"k": draw_key(rng), "v": rng.randrange(9), "ts": draw_time(rng)} for _ in range(count)]
     clicks += clicks[:5]
-    times = rng.sample(
-        range(0, 6 * 3600, 60), 60
-    )  # versions of different times: DuckDB has no rule for equal ones
+    # Versions of different times: DuckDB has no rule for equal ones.
+    times = [START + timedelta(seconds=t) for t in rng.sample(range(0, 6 * 3600, 60), 60)]
     prices = [
-        {
-            "item": rng.choice(["a", "b", None]),
-            "price": rng.randrange(99),
-            "since": START + timedelta(seconds=t),
-        }
-        for t in times
+        {"item": rng.choice(["a", "b", None]), "price": rng.randrange(99), "since": time} for time in times
     ]
-    views = [{"k": key(), "page": rng.choice("xyz"), "seen": moment()} for _ in range(count // 2)]
+    views = [
+        {"k": draw_key(rng), "page": rng.choice("xyz"), "seen": draw_time(rng)} for _ in range(count // 2)
+    ]
+    tables = build_tables(rng, count)
+    news = [
+        {
+            "title": " ".join(rng.choices(["RED", "car", "Blue"], k=3)),
+            "n": rng.choice([None, 3, 5]),
+            "ts": draw_time(rng),
+        }
+        for _ in range(count)
+    ]
+    searches = [
+        {
+            "id": rng.choice([1, 2, 3, None]),
+            "owner": rng.choice("xy"),
+            "query": rng.choice(list(FOUND)),
+            "gone": rng.random() < 0.2,
+            "since": time,
+        }
+        for time in times
+    ]
+    return {
+        "clicks": clicks, "prices": prices, "views": views, **tables, "news": news, "searches": searches,
+    }  # fmt: skip
+
+
+def build_tables(rng: random.Random, count: int) -> dict[str, list[dict[str, Any]]]:
+    """Return versions of rows of tables, some of which are deletions."""
     orders = [
         {"id": rng.randrange(20), "item": rng.choice("pqrs"), "version": version, "gone": rng.random() < 0.2}
         for version in range(count)
@@ -261,35 +276,15 @@ def build_rows(seed: int, count: int = 240) -> dict[str, list[dict[str, Any]]]:
         }
         for n in range(120)
     ]  # fmt: skip
-    news = [
-        {
-            "title": " ".join(rng.choices(["RED", "car", "Blue"], k=3)),
-            "n": rng.choice([None, 3, 5]),
-            "ts": moment(),
-        }
-        for _ in range(count)
-    ]
-    searches = [
-        {
-            "id": rng.choice([1, 2, 3, None]),
-            "owner": rng.choice("xy"),
-            "query": rng.choice(list(FOUND)),
-            "gone": rng.random() < 0.2,
-            "since": START + timedelta(seconds=t),
-        }
-        for t in times
-    ]
-    return {
-        "clicks": clicks,
-        "prices": prices,
-        "views": views,
-        "orders": orders,
-        "items": items,
-        "follows": follows,
-        "posts": posts,
-        "news": news,
-        "searches": searches,
-    }
+    return {"orders": orders, "items": items, "follows": follows, "posts": posts}
+
+
+def draw_time(rng: random.Random) -> datetime:
+    return START + timedelta(seconds=rng.randrange(0, 6 * 3600, 20))
+
+
+def draw_key(rng: random.Random) -> str | None:
+    return rng.choice(["a", "b", "c", "d", None])
 
 
 SHORT = (

@@ -22,6 +22,10 @@ from spark.revisions import build_revision, source, spark_conf
 from spark.topics import Topics
 
 _PIDFD_GETFD = 438
+COPY: dict[str, Any] = {
+    "sources": [source()],
+    "sinks": [{"name": "out", "from": "flights", "kafka": {"topic": "out", "key": ["k"]}}],
+}
 
 
 def _has_malformed(progress: Progress) -> bool:
@@ -175,15 +179,11 @@ def test_a_driver_whose_jvm_cannot_start_reports_it_after_its_checks(
 ) -> None:
     """The JVM starts while Kafka is checked: a missing topic is the reason even if both fail."""
     names = {name: topics.make(name) for name in ("flights", "out")}
-    spec = {
-        "sources": [source()],
-        "sinks": [{"name": "out", "from": "flights", "kafka": {"topic": "out", "key": ["k"]}}],
-    }
     conf = {**spark_conf(), "spark.driver.extraJavaOptions": "-agentlib:missing"}
     for generation, missing in ((1, False), (2, True)):
         found = {**names, "out": "missing"} if missing else names
         driver = start(
-            build_revision(spec, checkpoint, broker.bootstrap, topics=found, spark_conf=conf), generation
+            build_revision(COPY, checkpoint, broker.bootstrap, topics=found, spark_conf=conf), generation
         )
         ended = driver.wait()
         expected = Reason.TOPIC_NOT_FOUND if missing else Reason.DRIVER_CRASHED
@@ -197,11 +197,7 @@ def test_a_driver_whose_jvm_is_killed_ends_also_where_its_connections_stay_open(
 ) -> None:
     """As where the JVM was just starting a program, which has all that the JVM has open."""
     names = {name: topics.make(name) for name in ("flights", "out")}
-    spec = {
-        "sources": [source()],
-        "sinks": [{"name": "out", "from": "flights", "kafka": {"topic": "out", "key": ["k"]}}],
-    }
-    driver = start(build_revision(spec, checkpoint, broker.bootstrap, topics=names), 1)
+    driver = start(build_revision(COPY, checkpoint, broker.bootstrap, topics=names), 1)
     topics.write(names["flights"], ['{"k": 1}'])
     driver.wait_for("a batch", lambda p: p.queries and p.queries[0].batch_id >= 0)
     found = subprocess.run(
