@@ -40,10 +40,10 @@ def log(text: str) -> None:
 
 
 def make_topic(bootstrap: str, name: str) -> str:
-    """Make a topic with a name of its own."""
+    """Make a topic with a name of its own. Nothing is deleted for its age: records of Kafka Streams have the time of their events."""
     unique = f"{name}-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(unique, PARTITIONS, 1)])[unique].result(30)
+    admin.create_topics([NewTopic(unique, PARTITIONS, 1, config={"retention.ms": "-1"})])[unique].result(30)
     return unique
 
 
