@@ -38,7 +38,7 @@ setup: $(if $(wildcard $(UV)),,$(KAPPA_CACHE)/uv/bin/uv) ## Install Python depen
 # Spark as in the image: a copy by hard links, without the jars that no pipeline needs, with those of Kafka and the runtime's own. The JVMs of
 # tests run from it.
 SPARK := .venv/spark
-OWN_JAR := pipelines/src/kappa_pipelines/kappa-json.jar
+OWN_JAR := pipelines/src/kappa_pipelines/kappa-jvm.jar
 $(OWN_JAR): | setup ;
 
 $(SPARK)/pruned: uv.lock pipelines/prune_jars.py pipelines/unused-jars.txt pipelines/archive_classes.py pipelines/src/kappa_pipelines/jars.lock | setup

@@ -17,7 +17,7 @@ from kappa_pipelines.jars import CORE, OWN, fetch_jars, locked_jars
 
 _FOLDER = Path(__file__).resolve().parent
 _SOURCES = _FOLDER / "src"
-JAR = _FOLDER.parent / "src" / "kappa_pipelines" / "kappa-json.jar"
+JAR = _FOLDER.parent / "src" / "kappa_pipelines" / "kappa-jvm.jar"
 _MANIFEST = "META-INF/MANIFEST.MF"
 _RELEASE = "17"
 

@@ -28,7 +28,7 @@ _ITEM = (
     "<artifactItem><groupId>{0}</groupId><artifactId>{1}</artifactId><version>{2}</version></artifactItem>"
 )
 
-OWN = "kappa-json.jar"
+OWN = "kappa-jvm.jar"
 
 
 class JarError(Exception):
