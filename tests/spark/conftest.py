@@ -175,8 +175,8 @@ def run(spark: SparkSession) -> Iterator[Callable[..., DriverThread]]:
 def start(tmp_path: Path) -> Iterator[Callable[[Revision, int], DriverProcess]]:
     started: list[DriverProcess] = []
 
-    def start_driver(revision: Revision, generation: int, *, standby: bool = False) -> DriverProcess:
-        started.append(DriverProcess(tmp_path, revision, generation, standby=standby))
+    def start_driver(revision: Revision, generation: int, **options: Any) -> DriverProcess:
+        started.append(DriverProcess(tmp_path, revision, generation, **options))
         return started[-1]
 
     yield start_driver

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,12 +17,16 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
-from kappa_crds.progress import DriverState
+from kappa_crds.progress import DriverRole, DriverState, InputVector, TopicOffsets, find_common_cut
+from kappa_crds.replay import ReplayProfile
+from kappa_crds.revision import Revision
 from kappa_pipelines.checkpoint.format.offsets import Offsets, parse_entry
 from lab.broker import Broker
 from spark.conftest import wait_for
+from spark.processes import DriverProcess
 from spark.revisions import build_revision, source
 from spark.topics import Topics
+from spark.versions import HeldDriver, is_before, value
 
 TABLES = ("orders", "items")
 SEED = 73
@@ -97,7 +102,9 @@ class Writer:
             thread.join()
 
 
-def build(writer: Writer, folder: Path, out: str, bootstrap: str, limit: int) -> Any:
+def build(
+    writer: Writer, folder: Path, out: str, bootstrap: str, limit: int, op: str = "op", **changes: Any
+) -> Revision:
     transactions = {"topic": writer.name("transaction")}
     envelope = {"debezium": {"columns": {"op": "op"}, "transactions": transactions}}
     sources = [
@@ -105,14 +112,14 @@ def build(writer: Writer, folder: Path, out: str, bootstrap: str, limit: int) ->
         | {"topic": writer.name(f"public.{table}")}
         for table in TABLES
     ]
-    both = "SELECT transaction, op, 'orders' AS table FROM orders UNION ALL SELECT transaction, op, 'items' AS table FROM items"
+    both = "SELECT transaction, {op} AS op, 'orders' AS table FROM orders UNION ALL SELECT transaction, {op} AS op, 'items' AS table FROM items"
     spec = {
         "sources": sources,
-        "views": [{"name": "both", "sql": both}],
+        "views": [{"name": "both", "sql": both.format(op=op)}],
         "sinks": [{"name": "out", "from": "both", "kafka": {"topic": out, "delivery": "ExactlyOnce"}}],
         "trigger": {"maxRecords": limit},
     }
-    return build_revision(spec, f"file://{folder}", bootstrap)
+    return build_revision(spec, f"file://{folder}", bootstrap, **changes)
 
 
 def read_batches(folder: Path) -> list[Offsets]:
@@ -122,6 +129,14 @@ def read_batches(folder: Path) -> list[Offsets]:
         ends = parse_entry(file.read_text()).offsets
         found.append({at: offset for offsets in ends.values() for at, offset in offsets.items()})
     return found
+
+
+def check_whole(writer: Writer, batches: list[Offsets]) -> None:
+    """Fail where a transaction is in two batches."""
+    for ends in batches:
+        for number, places in writer.changes.items():
+            sides = {offset < ends.get((topic, part), 0) for topic, part, offset in places}
+            assert len(sides) == 1, f"transaction {number} is in two batches"
 
 
 @pytest.mark.chaos  # two drivers as processes; `test_transaction_cuts` has random logs without Spark
@@ -151,10 +166,75 @@ def test_no_batch_has_a_part_of_a_transaction_though_the_driver_is_killed(
     second.kill()
     batches = read_batches(folder)
     assert len(batches) > 20
-    for ends in batches:
-        for number, places in writer.changes.items():
-            sides = {offset < ends.get((topic, part), 0) for topic, part, offset in places}
-            assert len(sides) == 1, f"transaction {number} is in two batches"
+    check_whole(writer, batches)
     sizes = [sum(after.values()) - sum(before.values()) for before, after in itertools.pairwise(batches)]
     backlog = 40 * 5 + 150
     assert 150 <= max(sizes) < backlog, "the large transaction is one batch, and not all of the backlog is"
+
+
+@dataclass
+class Versioned(HeldDriver):
+    """A version of the pipeline: its driver, the topic of its output, and its checkpoint."""
+
+    driver: DriverProcess
+    out: str
+    folder: Path
+
+    def rows(self, topics: Topics, ends: TopicOffsets | None = None) -> list[tuple[int, str]]:
+        """Return transaction and operation of each committed row, or of those before these ends."""
+        found = [
+            value(each)
+            for each in topics.read_committed(self.out)
+            if ends is None or is_before(each, ends[self.out])
+        ]
+        return sorted((row["transaction"], row["op"]) for row in found)
+
+    def has_rows(self, topics: Topics, wanted: list[tuple[int, str]]) -> bool:
+        return self.rows(topics) == wanted
+
+
+def list_before(writer: Writer, cut: InputVector) -> list[int]:
+    """Return the transaction of each change before a cut; fail where the cut divides one."""
+    found = []
+    for number, places in sorted(dict(writer.changes).items()):
+        sides = [offset < cut.offsets[topic].get(part, 0) for topic, part, offset in tuple(places)]
+        assert len(set(sides)) == 1, f"the cut divides transaction {number}"
+        found += [number] * sum(sides)
+    return found
+
+
+@pytest.mark.chaos  # two drivers as processes
+def test_two_versions_of_a_reprocessing_are_at_one_cut_between_transactions(
+    start: Any, topics: Topics, broker: Broker, tmp_path: Path
+) -> None:
+    writer = Writer(topics)
+    for number in range(40):
+        writer.write(number, 5)
+    versions = []
+    with writer.open(begin=40):
+        for outputs, (op, limit) in enumerate((("op", 60), ("upper(op)", 25))):
+            out, folder = topics.make("out"), tmp_path / f"checkpoint-{outputs}"
+            revision = build(writer, folder, out, broker.bootstrap, limit, op, outputs=outputs)
+            # The operator gives a profile to each new version; slices of time would divide transactions.
+            options = {"role": DriverRole.SHADOW, "replay": ReplayProfile()} if outputs else {}
+            versions.append(Versioned(start(revision, outputs + 1, **options), out, folder))
+            versions[-1].driver.wait_for("batches", lambda p: p.queries and p.queries[0].batch_id >= 4)
+        for _ in range(3):
+            cut = find_common_cut([version.hold() for version in versions])
+            for version in versions:
+                version.ask(cut)
+            ends = [version.reach(cut) for version in versions]
+            expected = list_before(writer, cut)
+            for version, at, op in zip(versions, ends, "cC", strict=True):
+                assert version.rows(topics, at) == [(number, op) for number in expected]
+                assert version.driver.post("/continue") == 202
+            for version in versions:
+                version.driver.wait_for("it reads on", lambda p: p.hold is None)
+    expected = sorted(number for number, places in writer.changes.items() for _ in places)
+    for version, op in zip(versions, "cC", strict=True):
+        version.driver.wait_for("no lag", lambda p: p.state is DriverState.RUNNING and p.lag == 0)
+        wanted = [(number, op) for number in expected]
+        wait_for("all rows, once each", partial(version.has_rows, topics, wanted))
+        assert version.driver.post("/stop") == 202
+        assert version.driver.wait().graceful
+        check_whole(writer, read_batches(version.folder))

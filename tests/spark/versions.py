@@ -79,8 +79,31 @@ class Shop:
         return sorted(value(each)["n"] for each in messages if is_before(each, cut.offsets[topic]))
 
 
-class Version:
-    """A driver with outputs of its own over the topics of a shop, in a process of its own."""
+class HeldDriver:
+    """A driver in a process of its own that holds and advances on request."""
+
+    driver: DriverProcess
+
+    def hold(self) -> InputVector:
+        """Hold, and return where."""
+        self.driver.wait_for("it runs", lambda p: p.state is DriverState.RUNNING)
+        assert self.driver.post("/hold?seconds=60") == 202
+        held = self.driver.wait_for("it holds", lambda p: p.hold and p.hold.phase is HoldPhase.HOLDING).hold
+        assert held is not None
+        return held.position
+
+    def ask(self, cut: InputVector) -> None:
+        assert self.driver.post("/advance", cut.model_dump_json(by_alias=True)) == 202
+
+    def reach(self, cut: InputVector) -> TopicOffsets:
+        """Return the ends of the outputs at a cut that was asked for."""
+        held = self.driver.wait_for("it is there", lambda p: p.hold and p.hold.has_reached(cut)).hold
+        assert held is not None
+        return held.outputs
+
+
+class Version(HeldDriver):
+    """A driver with outputs of its own over the topics of a shop."""
 
     def __init__(self, shop: Shop, start: Any, folder: Path, number: int, limit: int) -> None:
         self.shop = shop
@@ -100,24 +123,7 @@ class Version:
         self.revision = build_revision(
             spec, f"file://{checkpoint}", shop.bootstrap, topics=topics, outputs=number
         )
-        self.driver: DriverProcess = start(self.revision, number + 1)
-
-    def hold(self) -> InputVector:
-        """Hold, and return where."""
-        self.driver.wait_for("it runs", lambda p: p.state is DriverState.RUNNING)
-        assert self.driver.post("/hold?seconds=60") == 202
-        held = self.driver.wait_for("it holds", lambda p: p.hold and p.hold.phase is HoldPhase.HOLDING).hold
-        assert held is not None
-        return held.position
-
-    def ask(self, cut: InputVector) -> None:
-        assert self.driver.post("/advance", cut.model_dump_json(by_alias=True)) == 202
-
-    def reach(self, cut: InputVector) -> TopicOffsets:
-        """Return the ends of the outputs at a cut that was asked for."""
-        held = self.driver.wait_for("it is there", lambda p: p.hold and p.hold.has_reached(cut)).hold
-        assert held is not None
-        return held.outputs
+        self.driver = start(self.revision, number + 1)
 
     def rows(self, name: str, ends: TopicOffsets | None = None) -> list[Any]:
         topic = self.outputs[name]
