@@ -1,6 +1,9 @@
 """`kappa cdc reconcile` with a real MySQL, a real Debezium and a real broker, during writes."""
 
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -16,6 +19,7 @@ from integration.proofs import (
     list_numbers,
     start,
 )
+from integration.writers import writing
 from kappa_operator.cdc.errors import DatabaseUnreachable
 from kappa_operator.cdc.facts import TableName
 from kappa_operator.cdc.reconcile.mariadb.lock import lock_table
@@ -113,17 +117,66 @@ def test_a_transaction_that_stays_open_is_reported(shop: Shop) -> None:
         done = shop.reconcile("lines")
         connection.rollback()
     assert done.returncode == 2
-    assert "a transaction that has written to it stays open" in done.stderr
+    assert "a transaction that uses it stays open; end it" in done.stderr
+
+
+@contextmanager
+def overlapping(shop: Shop) -> Iterator[None]:
+    """Write to `lines` in transactions of which one is open at any time: each waits until another one has begun, if it can."""
+    begun: list[int] = []
+
+    def write(number: int, stop: threading.Event) -> None:
+        with shop.database.connect() as connection, connection.cursor() as cursor:
+            while not stop.is_set():
+                connection.begin()
+                cursor.execute("UPDATE shop.lines SET quantity = quantity WHERE shop = LEFT(SHA2(%s, 256), 32)", (number + 1,))  # fmt: skip
+                begun.append(number)
+                before, end = len(begun), time.monotonic() + 0.3
+                while len(begun) == before and time.monotonic() < end:
+                    time.sleep(0.01)
+                connection.commit()
+
+    with writing(write):
+        time.sleep(0.5)
+        yield
+
+
+def test_the_lock_is_granted_while_transactions_overlap_all_the_time(shop: Shop) -> None:
+    held = "SELECT lock_type FROM performance_schema.metadata_locks WHERE object_schema = 'shop' AND owner_thread_id = (SELECT thread_id FROM performance_schema.threads WHERE processlist_id = %s)"
+    with overlapping(shop):
+        for _ in range(5):
+            with lock_table(shop.address, TableName("shop", "lines")):
+                owner = find_owner(shop)
+                locks = [kind for (kind,) in shop.database.execute(held, owner)]
+                assert "SHARED_NO_WRITE" in locks, locks
+
+
+def test_without_the_privilege_to_flush_writers_that_overlap_are_reported(shop: Shop) -> None:
+    grants = "GRANT SELECT, LOCK TABLES ON shop.* TO prover", "GRANT REPLICATION CLIENT ON *.* TO prover"
+    shop.run("DROP USER IF EXISTS prover", "CREATE USER prover", *grants)
+    assert shop.reconcile("lines", user="prover").returncode == 0
+    with overlapping(shop):
+        done = shop.reconcile("lines", user="prover")
+    assert done.returncode == 2
+    assert "run: GRANT FLUSH_TABLES ON *.* TO its account" in done.stderr
+    shop.run("GRANT FLUSH_TABLES ON *.* TO prover")
+    with overlapping(shop):
+        assert shop.reconcile("lines", user="prover").returncode == 0
+
+
+def find_owner(shop: Shop) -> int:
+    """Return the connection that locks `lines` for reading."""
+    find = "SELECT processlist_id FROM performance_schema.metadata_locks JOIN performance_schema.threads ON thread_id = owner_thread_id WHERE object_name = 'lines' AND lock_type IN ('SHARED_READ_ONLY', 'SHARED_NO_WRITE')"
+    ((owner,),) = shop.database.execute(find)
+    return int(owner)
 
 
 def test_a_lock_that_was_lost_does_not_count(shop: Shop) -> None:
-    find = "SELECT processlist_id FROM performance_schema.metadata_locks JOIN performance_schema.threads ON thread_id = owner_thread_id WHERE object_name = 'lines' AND lock_type = 'SHARED_READ_ONLY'"
     with (
         pytest.raises(DatabaseUnreachable, match="the connection was lost"),
         lock_table(shop.address, TableName("shop", "lines")),
     ):
-        ((owner,),) = shop.database.execute(find)
-        shop.database.execute("KILL %s", owner)
+        shop.database.execute("KILL %s", find_owner(shop))
 
 
 @pytest.mark.parametrize(

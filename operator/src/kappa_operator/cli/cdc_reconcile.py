@@ -44,7 +44,7 @@ def reconcile(
         typer.Argument(
             metavar="URL",
             show_default=False,
-            help="postgresql://USER@HOST[:PORT]/DATABASE of the primary server, or mariadb:// or mysql://USER@HOST[:PORT], without a password. SELECT on the table is enough; MySQL also needs LOCK TABLES and REPLICATION CLIENT.",
+            help="postgresql://USER@HOST[:PORT]/DATABASE of the primary server, or mariadb:// or mysql://USER@HOST[:PORT], without a password. SELECT on the table is enough; MySQL also needs LOCK TABLES and REPLICATION CLIENT, and RELOAD where transactions that write overlap.",
         ),
     ],
     *,

@@ -127,12 +127,13 @@ def _check_information(facts: MySQLFacts) -> Iterator[Finding]:
 def _check_privileges(facts: MySQLFacts) -> Iterator[Finding]:
     client = ("BINLOG MONITOR", "REPLICATION CLIENT") if facts.is_mariadb else ("REPLICATION CLIENT",)
     replica = ("REPLICATION SLAVE", "REPLICATION REPLICA")
+    unproven = "" if facts.is_mariadb else " Tables cannot be proven equal to their topics."
     for names, severity, why in (
         (replica, Severity.ERROR, "The connector cannot read the binary log."),
         (client, Severity.ERROR, "The connector cannot read the position of the binary log."),
         (("RELOAD",), Severity.ERROR, "The snapshot cannot lock the tables for its position."),
         (("SHOW DATABASES",), Severity.WARNING, "The connector sees only databases with a privilege for its user."),
-        (("LOCK TABLES",), Severity.WARNING, "Where the server forbids a global read lock, as on Amazon RDS, the snapshot fails."),
+        (("LOCK TABLES",), Severity.WARNING, f"Where the server forbids a global read lock, as on Amazon RDS, the snapshot fails.{unproven}"),
     ):  # fmt: skip
         if not has_global(facts.grants, names):
             account = quote_mysql_account(facts.account)
