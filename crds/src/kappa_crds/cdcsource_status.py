@@ -25,6 +25,8 @@ class DatabaseWork(Status):
     """Fingerprint of the settings and the versions of the Secrets that it was started with."""
     at: datetime
     """When it began."""
+    first: datetime | None = None
+    """When the first of several attempts to drop slot and publication began."""
 
 
 class SlotStatus(Status):

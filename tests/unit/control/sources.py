@@ -4,6 +4,7 @@ import copy
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from fakes.cluster import Body
@@ -49,13 +50,14 @@ Change = Callable[["Shop"], None]
 class Shop:
     """The operator, workers of Kafka Connect, and a kubelet that runs the pods in the database.
 
-    `answer` changes what a check finds, `log` is the binary log of MariaDB, whose files have `gtids_at` a mark in place of what is expected, and `is_slow` keeps pods from ending. `most_connectors` is the highest number at the same time.
+    `answer` changes what a check finds, `log` is the binary log of MariaDB, whose files have `gtids_at` a mark in place of what is expected, `drop_problem` is why nothing can be dropped until `back_at`, and `is_slow` keeps pods from ending. `most_connectors` is the highest number at the same time.
     """
 
     def __init__(self) -> None:
         self.operator = Operator(KIND_TABLE, settings=SETTINGS)
         self.answer: dict[str, Any] = {}
         self.drop_problem = ""
+        self.back_at = datetime.max.replace(tzinfo=UTC)
         self.proof: dict[str, Any] = {}
         self.shape: dict[str, Any] = {"public.orders": (("id", "bigint", True), ("item", "text", False))}
         self.signal_answer: dict[str, Any] = {}
@@ -202,7 +204,7 @@ class Shop:
         return DatabaseResult(ranges=ranges, position=self.connect.database.end)
 
     def _drop(self, request: DatabaseRequest) -> DatabaseResult:
-        if self.drop_problem:
+        if self.drop_problem and self.operator.clock() < self.back_at:
             return DatabaseResult(problem=self.drop_problem)
         if self.shrinks_to is not None:
             self.retained = self.shrinks_to

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -82,6 +83,20 @@ def ask(server: dict[str, Any], **more: Any) -> Step:
     return write(**server, **IN_LOG, snapshot={"incremental": wanted})
 
 
+def lose_database(shop: Shop) -> None:
+    """Delete a source whose database is gone."""
+    shop.drop_problem = "nothing listens at this address"
+    delete(shop)
+
+
+def return_soon(shop: Shop) -> None:
+    shop.back_at = shop.operator.clock() + timedelta(seconds=40)
+
+
+def pass_day(shop: Shop) -> None:
+    shop.operator.clock.advance(86401)
+
+
 def hold(shop: Shop) -> None:
     """Let an incremental snapshot make no progress."""
     shop.connect.is_reading = True
@@ -116,6 +131,8 @@ STEPS: dict[str, tuple[Step, ...]] = {
     "deleting with MariaDB": (write(**MARIADB, **DELETE), delete),
     "deleting": (write(), delete),
     "deleting with slot and topics": (write(**DELETE), both(add_topic, delete)),
+    "deleting without the database for some seconds": (write(**DELETE), both(add_topic, lose_database, return_soon)),
+    "deleting without the database for a day": (write(**DELETE), both(add_topic, lose_database), pass_day),
     "deleting and creating": (write(**DELETE), delete, write()),
 }  # fmt: skip
 
@@ -167,6 +184,9 @@ async def test_each_step_ends_as_it_should() -> None:
     assert ends["deleting with slot and topics"]["slots"] == {}
     assert ends["deleting with slot and topics"]["positions"] == {}
     assert ends["deleting"]["slots"] != {}
+    assert ends["deleting without the database for some seconds"]["slots"] == {}
+    assert ends["deleting without the database for a day"]["finalizers"] is None
+    assert ends["deleting without the database for a day"]["slots"] != {}
     assert ends["dropping a slot that retains too much"]["slots"] == {}
     assert ends["dropping a slot that retains too much"]["status"][0]["state"] == "Lost"
     assert ends["losing the slot"]["status"][0]["state"] == "Lost"

@@ -16,6 +16,7 @@ def number_work(
         "state": WorkState.RUNNING,
         "fingerprint": fingerprint,
         "at": now.replace(microsecond=0),
+        "first": None,
     }
     if before is None:
         return DatabaseWork.model_validate({"number": 1, **begun})

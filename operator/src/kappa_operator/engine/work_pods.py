@@ -70,3 +70,8 @@ def explain_waiting(pod: Manifest) -> str | None:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return f"{condition.get('reason')}: {condition.get('message')}"
     return None
+
+
+def is_namespace_deleted(problem: str) -> bool:
+    """Return whether an object could not be created because its namespace is being deleted: no pod can run there any more."""
+    return "because it is being terminated" in problem

@@ -14,6 +14,7 @@ from kappa_crds.topic import DeletionPolicy
 from kappa_operator import intervals
 from kappa_operator.engine.actions import Action, DeleteObject, EmitEvent, RemoveFinalizer
 from kappa_operator.engine.plan import Plan, stalled, working
+from kappa_operator.engine.work_pods import is_namespace_deleted
 from kappa_operator.errors import KappaError
 from kappa_operator.pipeline.driver import DriverPod
 from kappa_operator.savepoint.export import find_elsewhere
@@ -128,7 +129,7 @@ def _follow(
 
 def _fail(observed: SavepointObserved, work: Work, result: WorkResult, now: datetime) -> Plan:
     """Record that a pod could not delete it, and try again later. In a namespace that goes, no pod can be created any more."""
-    if "because it is being terminated" in result.problem:
+    if is_namespace_deleted(result.problem):
         return _release(
             observed,
             Reason.RETAINED,
