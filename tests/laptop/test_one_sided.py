@@ -51,6 +51,10 @@ VIEWS: dict[str, dict[str, Any]] = {
     "sliding": {"sliding": SLIDING},
     "sliding, by several columns": {"sliding": {**SLIDING, "key": ["s", "k"]}},
     "as of": {"asOf": AS_OF, "allowUnboundedState": True},
+    "as of, by several columns": {
+        "asOf": {**AS_OF, "key": {"k": "k", "s": "s"}},
+        "allowUnboundedState": True,
+    },
     "as of, with an age": {"asOf": {**AS_OF, "maxAge": "40s", "unmatched": "drop"}},
 }
 
