@@ -14,7 +14,7 @@ from kappa_pipelines.errors import FencedError, LostDataError, UnavailableError
 from kappa_pipelines.savepoint.manifest import KeptFile
 from kappa_pipelines.savepoint.query import find_files, read_points
 from kappa_pipelines.savepoint.restore import restore_savepoint
-from kappa_pipelines.savepoint.store import SavepointStore
+from kappa_pipelines.savepoint.store import SavepointStore, object_path
 from kappa_pipelines.savepoint.take import Taken, take_savepoint
 from unit.runtime.checkpoints import build_revision, write_checkpoint, write_entry
 
@@ -180,6 +180,21 @@ def test_a_position_that_is_replaced_while_it_is_copied_is_kept_as_it_was(
     manifest = take_savepoint(files, build_revision(root), 1, store, "one", threads=1).manifest
     (position,) = (file for file in manifest.files if file.path == "dead-letter/in.json")
     assert store.read_object(position) == b"{}"
+
+
+def test_objects_are_looked_for_in_a_listing_and_not_one_by_one(tmp_path: Path) -> None:
+    class Listing(LocalFolder):
+        def size(self, path: str) -> int | None:
+            raise AssertionError(f"a request for {path} alone")
+
+    store = SavepointStore(Listing(f"file://{tmp_path}/savepoints"))
+    root = tmp_path / "first"
+    write_checkpoint(root)
+    manifest = take_savepoint(LocalFolder(f"file://{root}"), build_revision(root), 1, store, "one").manifest
+    assert store.find_missing(manifest) == []
+    lost = manifest.files[0]
+    store.files.delete(object_path(lost))
+    assert {file.sha256 for file in store.find_missing(manifest)} == {lost.sha256}
 
 
 def test_one_that_exists_is_left_as_it_is(take: Take, tmp_path: Path) -> None:

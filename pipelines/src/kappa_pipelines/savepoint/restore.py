@@ -18,7 +18,7 @@ from kappa_pipelines.checkpoint.format.schemas import rewrite_schema_paths
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest
-from kappa_pipelines.savepoint.store import PARALLEL_COPIES, SavepointStore
+from kappa_pipelines.savepoint.store import SavepointStore, count_threads
 
 _OPERATOR = re.compile(r"/state/\d+/_metadata/v2/\d+$")
 
@@ -46,7 +46,7 @@ def restore_savepoint(
             raise _refuse(files, f"has later batches of {point.sink}")
     restore = partial(_restore_file, store, manifest, files, fork=fork)
     note(0, len(manifest.files))
-    with ThreadPoolExecutor(PARALLEL_COPIES, thread_name_prefix="restore") as threads:
+    with ThreadPoolExecutor(count_threads(files, store), thread_name_prefix="restore") as threads:
         for number, _ in enumerate(threads.map(restore, manifest.files), 1):
             note(number, len(manifest.files))
     files.write(RESTORED, f"{manifest.name}\n".encode())

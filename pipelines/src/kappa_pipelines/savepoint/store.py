@@ -25,6 +25,8 @@ TAKING = "taking"
 GARBAGE = "garbage"
 PARALLEL_COPIES = 4
 """Most files are small, so their copies wait for the store."""
+_PARALLEL_WITHIN = 16
+"""The same where the store itself copies them, and nothing of a file is held in memory but a part that is read to verify it."""
 _FOLDERS = (OBJECTS, TAKING, GARBAGE)
 
 
@@ -84,7 +86,12 @@ class SavepointStore:
 
     def find_missing(self, manifest: Manifest) -> list[KeptFile]:
         """Return the missing files of a savepoint, by their sizes."""
-        return [file for file in manifest.files if not self.has(file)]
+        sizes = self.list_sizes()
+        return [file for file in manifest.files if sizes.get(object_path(file)) != file.size]
+
+    def list_sizes(self) -> dict[str, int]:
+        """Return the sizes of all objects by their paths. A savepoint has thousands of files, and one request lists as many."""
+        return {each.path: each.size for each in self.files.list_files(OBJECTS)}
 
     def restore_collected(self, manifest: Manifest, again: Callable[[KeptFile], KeptFile]) -> None:
         """Copy files `again` that a collection removed before the manifest named them, see `collect`.
@@ -172,6 +179,11 @@ class SavepointStore:
         """Return whether a file exists. Move it back if a collection has moved it, because a manifest names it."""
         exists = self.files.stat(object_path(file)) is not None
         return exists or self.files.move(f"{GARBAGE}/{file.sha256}", object_path(file))
+
+
+def count_threads(files: Folder, store: SavepointStore) -> int:
+    """Return how many files of a checkpoint are copied to a store at once."""
+    return _PARALLEL_WITHIN if files.copies_within(store.files) else PARALLEL_COPIES
 
 
 def _check_crc(files: Folder, path: str, found: Digest) -> None:

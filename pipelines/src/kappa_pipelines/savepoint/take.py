@@ -21,7 +21,7 @@ from kappa_pipelines.errors import DriverError, UnavailableError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest
 from kappa_pipelines.savepoint.pin import IMMUTABLE, PINS, Points, pin_last_batch
 from kappa_pipelines.savepoint.state import CHECKSUM
-from kappa_pipelines.savepoint.store import OBJECTS, PARALLEL_COPIES, SavepointStore, object_path
+from kappa_pipelines.savepoint.store import SavepointStore, count_threads, object_path
 
 _TRIES = 3
 _RENEW_SECONDS = 60.0
@@ -47,7 +47,7 @@ def take_savepoint(
     *,
     note: Callable[[int, int], None] = lambda done, of: None,
     check: Callable[[], None] = lambda: None,
-    threads: int = PARALLEL_COPIES,
+    threads: int | None = None,
 ) -> Taken:
     """Take a savepoint of all queries; it exists when this returns. An existing savepoint is not changed.
 
@@ -61,7 +61,9 @@ def take_savepoint(
         return Taken(known, 0, 0)
     with store.lease(name, files.root) as renew, _pinning(files, name) as pin:
         state = _find_known(store, files.root)
-        keeper = _Keeper(files, pin, store, state, renewing(note, renew), threads)
+        keeper = _Keeper(
+            files, pin, store, state, renewing(note, renew), threads or count_threads(files, store)
+        )
         points, kept, copied = _keep_batch(revision, keeper)
         manifest = Manifest(
             name=name,
@@ -183,7 +185,7 @@ def _find_known(store: SavepointStore, checkpoint: str) -> Mapping[str, KeptFile
     latest = next((each for each in store.read_all() if each.checkpoint == checkpoint), None)
     if latest is None:
         return {}
-    sizes = {each.path: each.size for each in store.files.list_files(OBJECTS)}
+    sizes = store.list_sizes()
     state = [file for file in latest.files if IMMUTABLE.search(file.path)]
     lost = {file.path.removesuffix(CHECKSUM) for file in state if sizes.get(object_path(file)) != file.size}
     return {file.path: file for file in state if file.path.removesuffix(CHECKSUM) not in lost}

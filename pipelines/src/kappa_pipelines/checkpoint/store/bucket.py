@@ -8,6 +8,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 SCHEME = "s3a"
 _BUFFER_BYTES = 8 * 2**20
 """Objects up to this size take one request; it is also the minimum size of a part."""
+_CHUNK_BYTES = 2**20
+"""Several files are read at once."""
+_PARALLEL_DELETES = 16
 _PAGE = 1000
 _LOGGED = 2000
 _CAUSES = re.compile(
@@ -97,7 +101,7 @@ class BucketFolder(Folder):
 
     def chunks(self, path: str) -> Iterator[bytes]:
         with self._explain("read", path):
-            for held in obstore.get(self._store, self._key(path)).stream(min_chunk_size=_BUFFER_BYTES):
+            for held in obstore.get(self._store, self._key(path)).stream(min_chunk_size=_CHUNK_BYTES):
                 yield bytes(held)
 
     def create(self, path: str, held: bytes) -> bool:
@@ -154,11 +158,16 @@ class BucketFolder(Folder):
             self.copy(path, to, target)
 
     def remove(self, folder: str) -> None:
-        for path in list(self.walk(folder)):
-            self.delete(path)
+        paths = list(self.walk(folder))
+        if paths:  # not every store deletes many objects by one request
+            with ThreadPoolExecutor(_PARALLEL_DELETES, thread_name_prefix="remove") as threads:
+                list(threads.map(self.delete, paths))
+
+    def copies_within(self, to: Folder) -> bool:
+        return isinstance(to, BucketFolder) and (to.bucket, to.connection) == (self.bucket, self.connection)
 
     def _copy_within(self, path: str, to: Folder, target: str) -> bool:
-        if not isinstance(to, BucketFolder) or (to.bucket, to.connection) != (self.bucket, self.connection):
+        if not isinstance(to, BucketFolder) or not self.copies_within(to):
             return False
         with self._explain(f"copied to {to.root}", path):
             obstore.copy(self._store, self._key(path), to._key(target))

@@ -113,6 +113,10 @@ class Folder(ABC):
         """Copy a file to a folder, replace the target, and return the digest of the copy."""
         return to.fill(target, self.chunks(path))
 
+    def copies_within(self, to: "Folder") -> bool:
+        """Return whether the store itself copies files to another folder."""
+        return False
+
     def link(self, path: str, to: "Folder", target: str) -> None:
         """Add an immutable file to another folder, where it does not exist yet, by the cheapest operation of the store."""
         self.copy(path, to, target)
