@@ -121,6 +121,10 @@ EXCEPTIONS = {
         )
     },
     (
+        NAMESPACE_ROLE,
+        Permission("", "pods/log", "get"),
+    ): "the topic of a large row is in the log of a worker, which is rare: tests/unit/control/test_cdcsource_limits.py",
+    (
         DRIVER_ROLE,
         Permission("", "pods", "delete"),
     ): "Spark deletes an executor that failed, in the chaos tests of this"

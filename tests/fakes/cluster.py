@@ -47,6 +47,7 @@ class FakeCluster(ApiCluster):
         self.refusals: list[Refusal] = []
         self.between_pages: Callable[[list[Body]], None] = lambda page: None
         self.unlistable: Exception | None = None
+        self.logs: dict[ObjectRef, str] = {}
         self._objects: dict[ObjectRef, Body] = {}
         self._versions = itertools.count(1)
         self._uids = itertools.count(1)
@@ -67,6 +68,12 @@ class FakeCluster(ApiCluster):
     async def get(self, ref: ObjectRef) -> Body | None:
         """Return a copy of the object."""
         return self.read(ref)
+
+    async def read_log(self, pod: ObjectRef, seconds: int, most_bytes: int) -> str:
+        """Return what `logs` has of the pod."""
+        if pod not in self.logs:
+            raise NotFound(f"there is no {pod}")
+        return self.logs[pod][:most_bytes]
 
     async def list_objects(
         self,

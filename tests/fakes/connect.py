@@ -67,6 +67,7 @@ class FakeConnector:
     state: str = RUNNING
     task: str | None = None
     trace: str = ""
+    worker: str = ""
     restarts: int = 0
 
 
@@ -128,7 +129,11 @@ class FakeConnect(HttpConnect):
     async def get_status(self, access: ConnectAccess, name: str) -> ConnectorStatus:
         """Return the states."""
         found = self._find(name)
-        tasks = [] if found.task is None else [{"id": 0, "state": found.task, "trace": found.trace}]
+        tasks = (
+            []
+            if found.task is None
+            else [{"id": 0, "state": found.task, "trace": found.trace, "worker_id": found.worker}]
+        )
         return ConnectorStatus.model_validate({"connector": {"state": found.state}, "tasks": tasks})
 
     async def list_topics(self, access: ConnectAccess, name: str) -> tuple[str, ...]:

@@ -118,6 +118,11 @@ class PermittedCluster(FakeCluster):
         self._permit("get", ref.api_version, ref.kind, ref.namespace)
         return await super().get(ref)
 
+    async def read_log(self, pod: ObjectRef, seconds: int, most_bytes: int) -> str:
+        """Return the log of a pod."""
+        self._permit("get", pod.api_version, pod.kind, pod.namespace, "/log")
+        return await super().read_log(pod, seconds, most_bytes)
+
     async def list_objects(
         self, api_version: str, kind: str, namespace: str | None = None,
         labels: Mapping[str, str] | None = None, fields: str = "",

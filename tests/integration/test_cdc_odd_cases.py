@@ -9,6 +9,8 @@ import pytest
 
 from integration.captures import REF, SOURCE, Capture
 from integration.test_cdcsource import run_statements
+from kappa_operator.cdcsource.observe import observe_cdcsource
+from kappa_operator.cdcsource.worker_log import find_topic
 from lab.broker import Broker
 from lab.connect_cluster import ConnectCluster
 from lab.postgres import DATABASE, Postgres
@@ -273,7 +275,9 @@ async def test_large_rows_wait_for_a_higher_limit_and_one_of_100_megabytes_for_s
         "bytes as a record, and at most 1048576 are allowed; set spec.maxRecordSize to 3Mi or more" in message
     )
     assert "the log of the workers has its topic, after: failed to send record to" in message
-    assert "failed to send record to large.large.t" in source.workers.log.read_text()
+    observed = await observe_cdcsource(source.context, SOURCE, ())
+    assert observed is not None
+    assert find_topic(observed, source.workers.log.read_text()) == "large.large.t"
     assert list_rows(source) == {1: 3, 2: 4}
 
     source.apply(maxRecordSize="3Mi")

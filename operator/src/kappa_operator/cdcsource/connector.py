@@ -23,7 +23,7 @@ from kappa_operator.cdc.connector.failures import FailureCause, explain_failure
 from kappa_operator.cdc.quoting import quote_postgresql_text
 from kappa_operator.cdcsource.check import measure_wait
 from kappa_operator.cdcsource.incremental import follow_snapshot, supersede
-from kappa_operator.cdcsource.limits import check_memory
+from kappa_operator.cdcsource.limits import check_memory, describe_large
 from kappa_operator.cdcsource.model import (
     CDCSourceObserved,
     ConnectorView,
@@ -199,7 +199,7 @@ def restart_failed(observed: CDCSourceObserved, now: datetime) -> Plan | None:
     failures = observed.connector.failures if observed.connector else ()
     if not failures:
         return None
-    cause = explain_failure(next((trace for trace in failures if trace), ""))
+    cause = explain_failure(next((trace for trace in failures if trace), ""), describe_large(observed))
     if cause.is_lost and observed.resource.status.lost is None:
         return _record_loss(observed, cause, now)
     since = (now - restarts.last).total_seconds() if restarts.last else None

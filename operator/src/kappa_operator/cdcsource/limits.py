@@ -4,15 +4,16 @@ Kafka Connect creates topics with that limit, and changes none that exist. Only 
 no limit is lowered.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from kappa_crds.quantities import format_size, parse_size
 from kappa_crds.reasons import Reason
 from kappa_operator import intervals
 from kappa_operator.cdc.connector.common import MAX_MESSAGE_BYTES
-from kappa_operator.cdc.connector.failures import is_refused_by_topic
+from kappa_operator.cdc.connector.failures import LargeRecord, is_refused_by_topic
 from kappa_operator.cdcsource.model import CDCSourceObserved, report
-from kappa_operator.cdcsource.objects import CDCSourceResource
+from kappa_operator.cdcsource.objects import CDCSourceResource, select_topics
 from kappa_operator.connect.names import KafkaClusterResource
 from kappa_operator.engine import actions as act
 from kappa_operator.engine.plan import Plan, judge_error
@@ -36,9 +37,24 @@ def check_memory(resource: CDCSourceResource, cluster: KafkaClusterResource) -> 
 
 
 def needs_limits(observed: CDCSourceObserved) -> bool:
-    """Return whether the limits of the topics have to be read."""
+    """Return whether limits of topics have to be read: of all where they may be raised, else of the one that refused a record."""
     failures = observed.connector.failures if observed.connector else ()
-    return observed.resource.spec.max_record_size is not None and any(map(is_refused_by_topic, failures))
+    is_wanted = observed.resource.spec.max_record_size is not None or bool(observed.large_topic)
+    return is_wanted and any(map(is_refused_by_topic, failures))
+
+
+def choose_limits(observed: CDCSourceObserved, written: Iterable[str]) -> list[str]:
+    """Return those topics, of the ones that the connector has written to. A topic without a record is not among these."""
+    known = {*written, observed.large_topic} if observed.large_topic else set(written)
+    is_all = observed.resource.spec.max_record_size is not None
+    return sorted(select_topics(observed.resource, known if is_all else [observed.large_topic]))
+
+
+def describe_large(observed: CDCSourceObserved) -> LargeRecord:
+    """Return what is known of the record that was too large."""
+    topic = observed.large_topic
+    limits = (each.configs[MAX_MESSAGE_BYTES] for each in observed.full_topics if each.name == topic)
+    return LargeRecord(topic, next(limits, ""))
 
 
 def raise_limits(observed: CDCSourceObserved, now: datetime) -> Plan | None:

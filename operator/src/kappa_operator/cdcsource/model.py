@@ -72,7 +72,8 @@ class CDCSourceObserved:
     used. `credentials` changes with the Secrets of the database, which the workers have where `are_credentials_kept`. `pod` is the one that works in the
     database, and `connector` None where there is none. The connector was read after the pod: its position only grows. `readers` is how a
     proof connects to Kafka, and `proof_problem` why it cannot. `schema_topic` has the history of the schemas of MySQL and MariaDB.
-    `full_topics` are those of the connector, with the limit of their records, where one of them refused a record. `prefix_owner` is an older source with the same topics.
+    `full_topics` are those of the connector, with the limit of their records, where one of them refused a record. `large_topic` is the one
+    of a record that was too large, where it is known. `prefix_owner` is an older source with the same topics.
     """
 
     resource: CDCSourceResource
@@ -88,6 +89,7 @@ class CDCSourceObserved:
     proof_problem: KappaError | None = None
     schema_topic: TopicView | None = None
     full_topics: tuple[TopicView, ...] = ()
+    large_topic: str = ""
     prefix_owner: str = ""
     image: str = ""
     pull_policy: str = "IfNotPresent"

@@ -10,20 +10,21 @@ from kappa_crds.topic import DeletionPolicy
 from kappa_operator.cdc.connector.common import MAX_MESSAGE_BYTES
 from kappa_operator.cdc.connector.names import TRUSTSTORE, name_key
 from kappa_operator.cdc.work import DatabaseResult
+from kappa_operator.cdcsource import worker_log
 from kappa_operator.cdcsource.deletion import deletes_topics
 from kappa_operator.cdcsource.history import CONFIGS, has_history
-from kappa_operator.cdcsource.limits import needs_limits
+from kappa_operator.cdcsource.limits import choose_limits, needs_limits
 from kappa_operator.cdcsource.model import CDCSourceObserved, ConnectorView
 from kappa_operator.cdcsource.objects import (
     CDCSourceResource,
     build_credentials,
     build_login,
     build_sources_ref,
-    select_topics,
 )
 from kappa_operator.cdcsource.peers import find_prefix_owner
 from kappa_operator.cdcsource.pods import build_pod_ref
 from kappa_operator.cdcsource.proof_pods import build_proof_ref
+from kappa_operator.cdcsource.worker_log import find_topic, find_worker
 from kappa_operator.connect.access import resolve_connect
 from kappa_operator.connect.apply import read_credentials
 from kappa_operator.connect.model import ConnectAccess
@@ -36,7 +37,13 @@ from kappa_operator.engine.ownership import is_controlled
 from kappa_operator.engine.plan import Failure
 from kappa_operator.engine.recent import MINUTE, SHORT
 from kappa_operator.engine.work_pods import WorkPod, parse_result, read_work_pod
-from kappa_operator.errors import ConnectorNotFound, KappaError, ReferenceProblem, SecretProblem
+from kappa_operator.errors import (
+    ConnectorNotFound,
+    KappaError,
+    KubernetesError,
+    ReferenceProblem,
+    SecretProblem,
+)
 from kappa_operator.kafkacluster.connection import connect, read_reader_spec, resolve_cluster
 
 
@@ -104,7 +111,8 @@ async def _observe_connect(
         elif deletes_topics(observed.resource):
             await connect(context, cluster)
         view = await _read_connector(context, observed.resource, access)
-        return await _observe_limits(context, replace(observed, connector=view), cluster, access)
+        observed = await _observe_log(context, replace(observed, connector=view), cluster)
+        return await _observe_limits(context, observed, cluster, access)
     except KappaError as problem:
         return replace(observed, problem=problem)
 
@@ -158,6 +166,20 @@ async def _read_connector(
     return view
 
 
+async def _observe_log(
+    context: OperatorContext, observed: CDCSourceObserved, cluster: KafkaClusterResource
+) -> CDCSourceObserved:
+    """Find the topic of a record that was too large. Without the permission to read logs, it stays unknown."""
+    pod = find_worker(observed, cluster)
+    if pod is None:
+        return observed
+    try:
+        log = await context.cluster.read_log(pod, worker_log.SECONDS, worker_log.MOST_BYTES)
+    except KubernetesError:
+        return observed
+    return replace(observed, large_topic=find_topic(observed, log))
+
+
 async def _observe_limits(
     context: OperatorContext,
     observed: CDCSourceObserved,
@@ -167,9 +189,9 @@ async def _observe_limits(
     """Read the limits of the connector's topics, where one of them refused a record."""
     if not needs_limits(observed):
         return observed
-    key, wanted = await connect(context, cluster), frozenset({MAX_MESSAGE_BYTES})
     written = await context.connect.list_topics(access, observed.resource.metadata.name)
-    topics = select_topics(observed.resource, written)
+    topics = choose_limits(observed, written)
+    key, wanted = await connect(context, cluster), frozenset({MAX_MESSAGE_BYTES})
     views = await asyncio.gather(*(context.kafka.describe_topic(key, each, wanted) for each in topics))
     return replace(observed, full_topics=tuple(view for view in views if view is not None))
 

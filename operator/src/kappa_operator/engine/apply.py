@@ -262,16 +262,15 @@ async def _create(context: OperatorContext, manifest: act.Manifest) -> None:
 
 
 async def emit_event(context: OperatorContext, resource: AnyResource, event: act.EmitEvent) -> None:
-    """Write an Event; one that is there already is enough, and a failure is only logged: events are for people."""
+    """Write an Event; one that is there already is enough, and a failure is logged with its text: events are for people."""
     manifest = build_event(resource, event, context.settings.identity, context.now())
     try:
         await context.cluster.create(manifest)
     except AlreadyExists:
         return
     except KappaError as error:
-        log.warning(
-            "event not written", resource=str(Key.of(resource)), reason=event.reason, error=error.message
-        )
+        about = {"resource": str(Key.of(resource)), "reason": event.reason, "message": event.message}
+        log.warning("event not written", **about, error=error.message)
 
 
 def _build_body(resource: AnyResource, metadata: act.Manifest, **parts: Any) -> act.Manifest:

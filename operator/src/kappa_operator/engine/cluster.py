@@ -218,6 +218,14 @@ class ApiCluster:
         path = f"{build_collection_path('v1', 'Service', service.namespace)}/{scheme}{quote(service.name)}:{quote(port)}/proxy{path}"
         return await self._request("GET", path, query, headers=headers)
 
+    async def read_log(self, pod: ObjectRef, seconds: int, most_bytes: int) -> str:
+        """Return what a pod with one container has logged within the last seconds, at most so many bytes from there on."""
+        query = {"sinceSeconds": str(seconds), "limitBytes": str(most_bytes)}
+        headers = {"Accept": "*/*"}
+        return (await self._read("GET", f"{build_path(pod)}/log", query, headers=headers)).decode(
+            errors="replace"
+        )
+
     async def _apply(self, path: str, manifest: Body, manager: str | None = None) -> Body:
         query = {"fieldManager": manager or FIELD_MANAGER, "force": "true"}
         return await self._request("PATCH", path, query, manifest, "application/apply-patch+yaml")
@@ -232,7 +240,21 @@ class ApiCluster:
         *,
         headers: Mapping[str, str] | None = None,
     ) -> Body:
-        headers = {**(headers or {}), "Accept": "application/json", **_authorise(self._configuration)}
+        parsed: Body = json.loads(await self._read(method, path, query, body, content_type, headers=headers))
+        return parsed
+
+    async def _read(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Body | None = None,
+        content_type: str = "application/json",
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """Return the answer as it is; raise KubernetesError."""
+        headers = {"Accept": "application/json", **(headers or {}), **_authorise(self._configuration)}
         if body is not None:
             headers["Content-Type"] = content_type
         data = None if body is None else json.dumps(body)
@@ -252,8 +274,7 @@ class ApiCluster:
             ) from error
         if status >= 400:
             raise _build_error(status, method, path, payload)
-        parsed: Body = json.loads(payload)
-        return parsed
+        return payload
 
 
 def load_configuration(context: str | None = None) -> Configuration:

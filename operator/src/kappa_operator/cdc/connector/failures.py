@@ -27,7 +27,8 @@ _TOO_LARGE = re.compile(
 )
 """As the producer of Kafka 4 has it. Only its numbers are used."""
 _GONE = "the database does not have the changes after the last one that was read any more"
-_REFUSED = "RecordTooLargeException: The request included a message larger than"
+_LARGE = "RecordTooLargeException"
+_REFUSED = f"{_LARGE}: The request included a message larger than"
 """As the producer has it where a broker refuses a record."""
 _SHORTEN = "leave out or truncate its large column with spec.columns"
 _RAISE = f"set spec.maxRecordSize, or {_SHORTEN}"
@@ -52,8 +53,6 @@ _CAUSES = (
     ("terminating connection", "the database closed the connection"),
     ("Database connection failed", "the connection to the database broke"),
     ("This connection has been closed", "the connection to the database broke"),
-    (_REFUSED, f"a row is larger than max.message.bytes of its topic; raise that, or {_RAISE}; {_NAMED}"),
-    ("RecordTooLargeException", f"a row is larger than the producer of the workers allows; {_RAISE}; {_NAMED}"),
     ("Java heap space", f"a worker has too little memory for a row; raise its memory, or {_SHORTEN}"),
     ("UnknownServerException", "a broker could not process a request; its log has details, such as a lack of memory for large records"),
     ("Compacted topic cannot accept message without key", "a compacted topic takes no record without a key; set spec.keys for a table without one; after a TRUNCATE, set spec.topics.cleanup to compact, or cleanup.policy of the topic to delete"),
@@ -74,20 +73,45 @@ class FailureCause:
     needs_new_slot: bool = False
 
 
-def explain_failure(trace: str) -> FailureCause:
-    """Return the cause; the name of the exception where the cause is unknown."""
+@dataclass(frozen=True, slots=True)
+class LargeRecord:
+    """The topic of a record that was too large, and the `max.message.bytes` of the topic, as far as they are known."""
+
+    topic: str = ""
+    limit: str = ""
+
+
+_UNKNOWN = LargeRecord()
+
+
+def explain_failure(trace: str, record: LargeRecord = _UNKNOWN) -> FailureCause:
+    """Return the cause; the name of the exception where the cause is unknown. `record` is meant where one was too large."""
     if _UNPUBLISHED.search(trace):
         message = "the publication was dropped, and the slot cannot decode changes from before the next one"
         return FailureCause(message, is_lost=True, needs_new_slot=True)
-    if sizes := _TOO_LARGE.search(trace):
-        message = f"a row is {sizes[1]} bytes as a record, and at most {sizes[2]} are allowed; {_advise(int(sizes[1]))}; {_NAMED}"
-        return FailureCause(message)
+    if _LARGE in trace:
+        return FailureCause(_explain_large(trace, record))
     for part, message in _CAUSES:
         if part in trace:
             return FailureCause(message, part in _LOST)
     found = _EXCEPTION.match(trace)
     name = found[1] if found else "unknown error"
     return FailureCause(f"{name}; the log of the workers has details")
+
+
+def _explain_large(trace: str, record: LargeRecord) -> str:
+    row, hint = (f"a row of topic {record.topic}", "") if record.topic else ("a row", f"; {_NAMED}")
+    if sizes := _TOO_LARGE.search(trace):
+        return f"{row} is {sizes[1]} bytes as a record, and at most {sizes[2]} are allowed; {_advise(int(sizes[1]))}{hint}"
+    if not is_refused_by_topic(trace):
+        return f"{row} is larger than the producer of the workers allows; {_RAISE}{hint}"
+    limit = f", {record.limit}" if record.limit else ""
+    return f"{row} is larger than max.message.bytes of its topic{limit}; raise that, or {_RAISE}{hint}"
+
+
+def is_too_large(trace: str) -> bool:
+    """Return whether a record was too large, for its producer or its topic."""
+    return _LARGE in trace
 
 
 def is_refused_by_topic(trace: str) -> bool:
