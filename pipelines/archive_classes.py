@@ -6,7 +6,7 @@
 
 The JVM takes an archive only where its class path is the one that the archive was made with. Spark's is `jars/*`, in
 whatever order the file system lists; so the jars move to `lib`, and `jars` keeps a single one, whose manifest lists
-them in order.
+them in order. The launcher's jar is the first: Spark's scripts start a JVM of its own with it, which would open nearly all others before.
 """
 
 import contextlib
@@ -35,8 +35,10 @@ _SETTINGS = {
     f"{_STREAMING}.checkpoint.fileChecksum.enabled": "true",
     f"{_STREAMING}.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing"
     ".FileSystemBasedCheckpointFileManager",
+    "spark.hadoop.fs.file.impl": "kappa.files.LocalFiles",
 }
 """Those of a driver that decide which classes it loads."""
+_LAUNCHER = "spark-launcher"
 _SIGNATURES = (".SF", ".DSA", ".RSA", ".EC")
 _BY_NAME = (
     "org/apache/kafka/clients/",
@@ -51,7 +53,7 @@ def order_jars(spark: Path) -> None:
     """Move the jars to `lib` and leave one that refers to them."""
     jars, library = spark / "jars", spark / "lib"
     library.mkdir()
-    found = sorted(jars.glob("*.jar"))
+    found = sorted(jars.glob("*.jar"), key=lambda jar: (not jar.name.startswith(_LAUNCHER), jar.name))
     for jar in found:
         jar.rename(library / jar.name)
         _remove_signature(library / jar.name)

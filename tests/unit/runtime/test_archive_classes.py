@@ -44,6 +44,14 @@ def test_one_jar_lists_all_others_in_their_order(program: dict[str, Any], tmp_pa
     assert f"Class-Path: {' '.join(f'../lib/{name}' for name in names)}\r\n" in unfolded
 
 
+def test_the_launcher_comes_first(program: dict[str, Any], tmp_path: Path) -> None:
+    for name in ("a.jar", "spark-launcher_2.13-4.2.0.jar", "z.jar"):
+        write_jar(tmp_path / "jars" / name, "x/A.class")
+    program["order_jars"](tmp_path)
+    manifest = list_entries(tmp_path / "jars" / "spark.jar")["META-INF/MANIFEST.MF"].replace("\r\n ", "")
+    assert "Class-Path: ../lib/spark-launcher_2.13-4.2.0.jar ../lib/a.jar ../lib/z.jar\r\n" in manifest
+
+
 def test_a_signature_is_removed_only_from_the_copy(program: dict[str, Any], tmp_path: Path) -> None:
     installed = write_jar(tmp_path / "installed" / "janino.jar", *SIGNED)
     (tmp_path / "jars").mkdir()

@@ -124,8 +124,8 @@ def test_safe_checkpoint_settings_cannot_be_overridden() -> None:
 @pytest.mark.parametrize(
     ("checkpoint", "manager", "file_system"),
     [
-        ("/ck", "FileSystemBasedCheckpointFileManager", "LocalFileSystem"),
-        ("file:/ck", "FileSystemBasedCheckpointFileManager", "LocalFileSystem"),
+        ("/ck", "FileSystemBasedCheckpointFileManager", "LocalFiles"),
+        ("file:/ck", "FileSystemBasedCheckpointFileManager", "LocalFiles"),
         ("hdfs://ck/x", "", ""),
     ],
 )

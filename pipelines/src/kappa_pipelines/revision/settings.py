@@ -34,11 +34,12 @@ CHECKPOINT_SETTINGS: dict[str, str] = {
 
 # Hadoop's FileContext starts two programs (readlink) for each file that it renames on a local disk, sixty for a small batch; this
 # manager renames it by one call of the kernel. On HDFS FileContext is the one whose rename is atomic, so it stays. The file
-# system of `file:` must be set: Hive's library in Spark registers one that does not replace existing files.
+# system of `file:` must be set: Hive's library in Spark registers one that does not replace existing files. Ours starts no program for each
+# file that it makes, as Hadoop's does to set its permissions.
 LOCAL_FILES: dict[str, str] = {
     f"{_STREAMING}.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing"
     ".FileSystemBasedCheckpointFileManager",
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
+    "spark.hadoop.fs.file.impl": "kappa.files.LocalFiles",
 }
 
 # FileContext does not support a mount table in which a folder is a mount and its parent is not. In a bucket a rename is an atomic copy.
@@ -103,7 +104,7 @@ DEFAULTS: dict[str, str] = {
     "spark.scheduler.mode": "FAIR",
     "spark.driver.defaultJavaOptions": _JAVA_OPTIONS,
     "spark.executor.defaultJavaOptions": _JAVA_OPTIONS,
-    # Reads and writes JSON faster than Spark (ADR 79). Without its jar Spark works without it.
+    # Reads and writes JSON faster than Spark (ADR 79).
     EXTENSIONS: "kappa.json.Extensions",
     ONE_SIDED: "true",
 }
