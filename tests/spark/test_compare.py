@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -315,6 +316,27 @@ def test_a_stream_without_its_oldest_records_is_compared_from_the_first_whole_wi
     assert found.since is not None
     assert (found.since.minute, found.old_start) == (20, {"0": 5})
     assert _counts(found) == {"old_rows": 7, "new_rows": 7, "equal": 6, "changed": 1}
+
+
+def test_what_only_the_old_version_has_does_not_count_where_the_new_one_has_begun_later(lab: Lab) -> None:
+    def row(minute: int, **more: Any) -> tuple[str, Any]:
+        return f"k{minute}", {"ts": f"2026-01-01T00:{minute:02d}:00Z", **more}
+
+    old = lab.write([row(minute) for minute in range(60)])
+    begun = [row(minute, **({"changed": True} if minute in (26, 35) else {})) for minute in range(20, 60)]
+    new = lab.write([*begun[:-1], ("k70", {"ts": "2026-01-01T00:58:30Z"})], partitions=3)
+    fields: dict[str, Any] = {"available": True, "since": datetime(2026, 1, 1, 0, 25, tzinfo=UTC)}
+    windows = StreamWindows(column="ts", size="10m")
+    found = lab.compare(old, new, semantics=Semantics.STREAM, windows=windows, **fields)
+    assert found.since == datetime(2026, 1, 1, 0, 30, tzinfo=UTC)
+    assert _counts(found) == {
+        "old_rows": 30, "new_rows": 30, "equal": 28, "changed": 1, "only_old": 1, "only_new": 1,
+    }  # fmt: skip
+    for semantics in Semantics:
+        found = lab.compare(old, new, semantics=semantics, **fields)
+        assert found.since is None
+        counts = {name: count for name, count in _counts(found).items() if not name.endswith("_rows")}
+        assert counts == {"equal": 37, "changed": 2, "only_new": 1, "undecided": 21}
 
 
 @pytest.mark.chaos  # seven seconds

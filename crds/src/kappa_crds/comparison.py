@@ -96,6 +96,10 @@ class ComparisonRequest(Model):
     """Whether only committed records count."""
     windows: StreamWindows | None = None
     """Windows of a stream. Without them it is compared as a whole."""
+    since: datetime | None = None
+    """Time from which the new version has all results; absent where it has read the whole log. A stream with
+    windows is compared from the first window after it; elsewhere rows that only the present version has are
+    undecided."""
     tolerance: Tolerance = Tolerance()
     """Which differences are accepted."""
     samples: Annotated[int, Field(ge=0, le=1000)] = MOST_SAMPLES
@@ -206,7 +210,7 @@ class ComparisonSummary(Status):
     new_start: dict[str, int] = Field(default_factory=dict)
     """The same of the new version."""
     since: datetime | None = None
-    """Start of the first window of event time that was compared, where earlier ones lack deleted records."""
+    """Start of the first window of event time that was compared, where a version lacks rows of earlier ones."""
     seconds: float = 0.0
     """How long it took, in seconds."""
 

@@ -1,5 +1,6 @@
 """How a driver reads the log again while it is far behind: decided by the operator, and no part of the revision (ADR 74)."""
 
+from datetime import datetime
 from typing import Annotated
 
 from pydantic import Field
@@ -26,12 +27,16 @@ class ReplayProfile(Model):
     `max_records` bounds a batch, over all sources. `client_id` is that of the consumers, where Kafka bounds their bytes per second by it.
     `sinks` are those whose queries replay, where that are not all: the others have the pace of the spec (ADR 78).
     Of `archives` those are read first whose logs do not have all records any more (ADR 75).
+    With a `start`, new queries begin at the first record of that time in each partition. Then they keep no state, or, where `warms_up`, only
+    state that the watermark removes (ADR 86).
     """
 
     max_records: Annotated[int, Field(ge=1)] = REPLAY_RECORDS
     client_id: str | None = None
     sinks: tuple[str, ...] = ()
     archives: tuple[ArchivedSource, ...] = ()
+    start: datetime | None = None
+    warms_up: bool = False
 
     def covers(self, sink: str) -> bool:
         """Return whether the query of a sink replays."""

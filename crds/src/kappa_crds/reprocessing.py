@@ -43,6 +43,11 @@ class ReprocessingSpec(ReprocessingPolicy):
     """A second run of a Pipeline, over its whole log."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
+        *ReprocessingPolicy.rules,
+        Rule(
+            "has(self.from) == has(oldSelf.from) && (!has(self.from) || self.from == oldSelf.from)",
+            "spec.from cannot change: the new version has begun there",
+        ),
         Rule(
             "self.pipelineRef == oldSelf.pipelineRef",
             "spec.pipelineRef cannot change: a reprocessing is of one pipeline",

@@ -1,12 +1,14 @@
 """How a reprocessing proceeds: in the spec of a Pipeline for those that it creates, and in the spec of each."""
 
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from kappa_crds.comparison import StreamWindows, Tolerance
-from kappa_crds.model import UNIQUE, Duration, Model, PositiveDuration
+from kappa_crds.model import UNIQUE, Duration, Model, PositiveDuration, Rule
+from kappa_crds.quantities import parse_duration
 
 
 class Gate(StrEnum):
@@ -80,9 +82,48 @@ class Replay(Model):
     DescribeConfigs and AlterConfigs on the cluster. Default: as fast as its CPU allows."""
 
 
+def _check_time(text: str) -> str:
+    at = datetime.fromisoformat(text)
+    if at.tzinfo is None or at.timestamp() < 0:  # negative times mean ends of the log in Kafka
+        raise ValueError(f"{text!r} has no time zone, or is before 1970")
+    return text
+
+
+StartTime = Annotated[
+    str,
+    Field(max_length=64),
+    AfterValidator(_check_time),
+    Rule(
+        "self.matches('^(19[7-9][0-9]|2[0-9]{3})-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$')",
+        "must be a time such as 2026-01-01T00:00:00Z",
+    ),
+]
+
+
 class ReprocessingPolicy(Model):
     """How a reprocessing proceeds."""
 
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(self.from) || (has(self.gates) && has(self.gates.cut) && self.gates.cut == 'Never')",
+            "from needs gates.cut Never: the new topics have no earlier results, so their readers would lose them",
+        ),
+        Rule(
+            "!has(self.from) || !has(self.downstream) || self.downstream == 'Move'",
+            "from does not go with downstream Reprocess: the Pipelines that read the outputs would miss earlier results",
+        ),
+        Rule(
+            "!has(self.warmUp) || (has(self.from) && has(self.comparison) && has(self.comparison.windows))",
+            "warmUp needs from and comparison.windows: it is the time after from at which the first window is compared",
+        ),
+    )
+    from_: Annotated[StartTime | None, Field(alias="from")] = None
+    """Read only records with this Kafka timestamp or a later one: in each partition from the first such record
+    on. It shows what a change does to recent results, and never cuts over. Queries must keep no state, unless
+    warmUp is set. Default: the whole log."""
+    warm_up: PositiveDuration | None = None
+    """Time after `from` in which results may still need earlier records, and are not compared: of a window its
+    length, of a join its bound. With it, queries may keep state that the watermark removes."""
     gates: Gates = Gates()
     """Which steps wait for a person."""
     comparison: Comparison = Comparison()
@@ -104,3 +145,14 @@ class ReprocessingPolicy(Model):
     topics, and to have no members; then the operator commits where it continues in the new topics."""
     deadline: PositiveDuration = "7d"
     """How long it may take until the cutover; later it fails, and the active version stays."""
+
+    @property
+    def start(self) -> datetime | None:
+        """Return the time from which records are read; None for the whole log."""
+        return None if self.from_ is None else datetime.fromisoformat(self.from_)
+
+    @property
+    def compared_since(self) -> datetime | None:
+        """Return the time from which results need no earlier record; None for the whole log."""
+        seconds = 0.0 if self.warm_up is None else parse_duration(self.warm_up)
+        return None if self.start is None else self.start + timedelta(seconds=seconds)

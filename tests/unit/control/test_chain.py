@@ -8,7 +8,7 @@ from fakes.context import FakeDrivers
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import find_kind
 from kappa_crds.reprocessing import ReprocessingPhase
-from kappa_operator.cli.reprocess_plan import plan_start
+from kappa_operator.cli.reprocess_plan import RequestedPolicy, plan_start
 from kappa_operator.cli.reprocess_watch import build_watch
 from kappa_operator.engine.keys import Key
 from kappa_operator.errors import DriverUnreachable
@@ -230,9 +230,8 @@ async def test_a_recorded_cut_is_made_by_all_although_a_spec_changes_at_the_same
 
 async def test_start_with_downstream_makes_dependent_pipelines_members() -> None:
     life = await run(write(SPEC))
-    planned = await plan_start(
-        life.operator.cluster, "shop", "delays", FIXED, "noon", what_if=False, downstream=True
-    )
+    policy = RequestedPolicy(downstream=True)
+    planned = await plan_start(life.operator.cluster, "shop", "delays", FIXED, "noon", policy=policy)
     await life.operator.cluster.merge(planned.ref, planned.patch)
     pause_at("CatchingUp")(life)
     await life.settle()

@@ -9,7 +9,7 @@ from fakes.context import build_resource
 from kappa_crds import API_VERSION
 from kappa_operator.cli.errors import CommandError
 from kappa_operator.cli.reprocess_forecast import Forecast, describe_forecast
-from kappa_operator.cli.reprocess_plan import Start, build_patch, plan_start
+from kappa_operator.cli.reprocess_plan import RequestedPolicy, Start, build_patch, plan_start
 from kappa_operator.log.proof import LogProof, Verdict
 from unit.control.lives import PIPELINE, both, write
 from unit.control.lives import SPEC as BASE
@@ -20,7 +20,8 @@ LAST_STATE = {**BASE, "upgrade": {"mode": "LastState", "reprocessing": AUTOMATIC
 
 
 async def plan(life: ShadowLife, changed: dict[str, Any] | None = None, *, what_if: bool = False) -> Start:
-    return await plan_start(life.operator.cluster, "shop", "delays", changed, "noon", what_if=what_if)
+    policy = RequestedPolicy(what_if=what_if)
+    return await plan_start(life.operator.cluster, "shop", "delays", changed, "noon", policy=policy)
 
 
 async def start(life: ShadowLife, changed: dict[str, Any] | None = None, *, what_if: bool = False) -> None:
@@ -96,7 +97,7 @@ async def test_nothing_is_started_beside_a_reprocessing_or_for_a_pipeline_that_d
     with pytest.raises(CommandError, match="the manifest is not valid: sinks"):
         await plan(await live(write(SPEC)), {**FIXED, "sinks": 5})
     with pytest.raises(CommandError, match='"other" not found'):
-        await plan_start(life.operator.cluster, "shop", "other", None, "noon", what_if=False)
+        await plan_start(life.operator.cluster, "shop", "other", None, "noon")
 
 
 async def test_a_dry_run_shows_log_outputs_room_and_time_and_changes_nothing() -> None:

@@ -38,6 +38,7 @@ _WORDS = {
     "must be a Kafka topic name": st.from_regex(r"[a-zA-Z0-9_-]{1,9}", fullmatch=True),
     "must start with a lower-case letter": st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True),
     "must be a column name": st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True),
+    "must be a time": st.sampled_from(["2013-01-01T00:00:00Z", "2026-12-31T23:59:59.5+01:00"]),
     "must be earliest": st.sampled_from(["earliest", "latest", "2013-01-01T00:00:00Z"]),
 }
 TEMPLATES = ("podTemplate", "driver", "executors")

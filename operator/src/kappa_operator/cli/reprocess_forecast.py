@@ -64,7 +64,8 @@ async def forecast_start(api: ApiCluster, operator_namespace: str, start: Start)
     """Return what a start will do; a proof of the log by the operator, for the sources as they are now."""
     metadata = start.present.metadata
     rate = await _find_rate(api, metadata.namespace, metadata.name)
-    query = {"namespace": metadata.namespace, "pipeline": metadata.name, "start": "earliest"}
+    begin = start.wanted.spec.upgrade.reprocessing.from_ or "earliest"
+    query = {"namespace": metadata.namespace, "pipeline": metadata.name, "start": begin}
     try:
         proof = await request_answer(api, operator_namespace, PROOF_PATH, query, LogProof)
     except OperatorUnavailable as error:
@@ -93,7 +94,8 @@ def describe_forecast(found: Forecast) -> Iterator[str]:
     metadata, spec = start.present.metadata, start.wanted.spec
     policy, resources = spec.upgrade.reprocessing, spec.resources
     version = "the changed version" if start.is_changed else "the present version again"
-    yield f"Pipeline {metadata.namespace}/{metadata.name}: a Reprocessing would compute {version} over the whole log"
+    log = "the whole log" if policy.from_ is None else f"the log from {policy.from_} on, for a comparison"
+    yield f"Pipeline {metadata.namespace}/{metadata.name}: a Reprocessing would compute {version} over {log}"
     yield f"  log      {found.problem or (found.proof.message if found.proof else '')}"
     if start.present.spec.sources != start.wanted.spec.sources:
         yield "           (of the present sources; the changed ones are checked when it starts)"

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import find_kind
 from kappa_crds.pipeline import PipelineSpec
-from kappa_crds.reprocessing_policy import Downstream
+from kappa_crds.reprocessing_policy import CutGate, Downstream
 from kappa_crds.upgrade import SHADOW_MODES, UpgradeMode
 from kappa_operator.cli.errors import CommandError
 from kappa_operator.engine.cluster import ApiCluster
@@ -38,6 +38,30 @@ class Start:
         return was != now
 
 
+@dataclass(frozen=True, slots=True)
+class RequestedPolicy:
+    """What a person requests besides the policy of the spec. `start` is the time of the first record that is read, empty for that of the spec."""
+
+    what_if: bool = False
+    downstream: bool = False
+    start: str = ""
+    warm_up: str = ""
+
+    def apply(self, upgrade: Body) -> None:
+        """Write it to spec.upgrade of a manifest."""
+        policy = upgrade.setdefault("reprocessing", {})
+        if self.what_if or self.start:
+            policy.setdefault("gates", {})["cut"] = CutGate.NEVER.value
+        if self.downstream:
+            policy["downstream"] = Downstream.REPROCESS.value
+        policy |= {name: text for name, text in (("from", self.start), ("warmUp", self.warm_up)) if text}
+        if not policy:
+            del upgrade["reprocessing"]
+
+
+PRESENT_POLICY = RequestedPolicy()
+
+
 async def plan_start(
     api: ApiCluster,
     namespace: str,
@@ -45,8 +69,7 @@ async def plan_start(
     changed: Body | None,
     nonce: str,
     *,
-    what_if: bool,
-    downstream: bool = False,
+    policy: RequestedPolicy = PRESENT_POLICY,
 ) -> Start:
     """Return the change that starts a Reprocessing; CommandError where none can start."""
     ref = ObjectRef(API_VERSION, "Pipeline", namespace, pipeline)
@@ -56,7 +79,7 @@ async def plan_start(
     present: PipelineResource = find_kind("Pipeline").parse(body)
     _check(present)
     try:
-        spec = build_spec(body["spec"], changed, nonce, what_if=what_if, downstream=downstream)
+        spec = build_spec(body["spec"], changed, nonce, policy)
         wanted: PipelineResource = find_kind("Pipeline").parse({**body, "spec": spec})
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
@@ -79,17 +102,14 @@ def _check(present: PipelineResource) -> None:
 
 
 def build_spec(
-    present: Body, changed: Body | None, nonce: str, *, what_if: bool, downstream: bool = False
+    present: Body, changed: Body | None, nonce: str, policy: RequestedPolicy = PRESENT_POLICY
 ) -> Body:
     """Return the spec that starts a Reprocessing: its mode is one of Shadow, and what is computed differs, or the nonce does."""
     spec = deepcopy(present if changed is None else changed)
     upgrade = spec.setdefault("upgrade", {})
     if upgrade.get("mode") not in SHADOW_MODES:
         upgrade["mode"] = UpgradeMode.SHADOW.value
-    if what_if:
-        upgrade.setdefault("reprocessing", {}).setdefault("gates", {})["cut"] = "Never"
-    if downstream:
-        upgrade.setdefault("reprocessing", {})["downstream"] = Downstream.REPROCESS.value
+    policy.apply(upgrade)
     is_altered = _describe_computed(present) != _describe_computed(spec)
     # A manifest that only adds a sink starts no Reprocessing without a nonce.
     is_altered = is_altered and not _adds_only(present, spec)

@@ -12,7 +12,7 @@ from kappa_operator.cli.options import Context, Namespace, OperatorNamespace, Ou
 from kappa_operator.cli.output import Output, name_resource, print_result
 from kappa_operator.cli.reprocess_check import EXITS
 from kappa_operator.cli.reprocess_forecast import Forecast, describe_forecast, forecast_start
-from kappa_operator.cli.reprocess_plan import Start, plan_start
+from kappa_operator.cli.reprocess_plan import RequestedPolicy, Start, plan_start
 from kappa_operator.cli.requests import call, choose_namespace
 from kappa_operator.engine.cluster import ApiCluster
 
@@ -27,6 +27,8 @@ def start(
         typer.Option("-f", "--filename", metavar="FILE", allow_dash=True, show_default=False, help="Manifest with the changed Pipeline. Default: the present version again."),
     ] = None,
     what_if: Annotated[bool, typer.Option("--what-if", help="Compare only: it never cuts over.")] = False,
+    begin_at: Annotated[str, typer.Option("--from", metavar="TIME", show_default=False, help="Compare only, over the records from this time on, such as 2026-01-01T00:00:00Z.")] = "",
+    warm_up: Annotated[str, typer.Option("--warm-up", metavar="DURATION", show_default=False, help="With --from: compare no results of this time after it, because they may need earlier records.")] = "",
     downstream: Annotated[bool, typer.Option("--downstream", help="Reprocess the Pipelines that read its outputs with it, and cut all over as one.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen, and change nothing.")] = False,
     namespace: Namespace = "",
@@ -40,19 +42,16 @@ def start(
     4 if that is unknown.
     """
     where = choose_namespace(namespace, context)
+    policy = RequestedPolicy(what_if, downstream, begin_at, warm_up)
     changed = None if filename is None else _read_spec(filename, where, pipeline)
     nonce = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
     async def look(api: ApiCluster) -> Forecast:
-        planned = await plan_start(
-            api, where, pipeline, changed, nonce, what_if=what_if, downstream=downstream
-        )
+        planned = await plan_start(api, where, pipeline, changed, nonce, policy=policy)
         return await forecast_start(api, operator_namespace, planned)
 
     async def begin(api: ApiCluster) -> Start:
-        planned = await plan_start(
-            api, where, pipeline, changed, nonce, what_if=what_if, downstream=downstream
-        )
+        planned = await plan_start(api, where, pipeline, changed, nonce, policy=policy)
         await api.merge(planned.ref, planned.patch)
         return planned
 

@@ -117,6 +117,7 @@ def build_requests(
                 new=_build_range(changed, new[changed]),
                 available=True,
                 windows=_find_windows(sink, observed.resource.spec.comparison.windows),
+                since=observed.resource.spec.compared_since,
                 tolerance=observed.resource.spec.comparison.tolerance,
             ),
         )
@@ -155,7 +156,7 @@ def _conclude(
     """Record the result of each party, and that of all with the first pipeline, where its gate and people look for it."""
     counts, messages, done = [_count(sinks) for sinks in results], [], []
     for party, sinks, count in zip(observed.parties, results, counts, strict=True):
-        message = describe(sinks)
+        message = describe(sinks, observed.resource.spec.from_)
         messages.append(f"Pipeline {party.name}: {message}" if observed.is_chain else message)
         known = party.status.comparison
         if known is not None:
@@ -180,11 +181,16 @@ def _summarize(sink: str, progress: ComparisonProgress) -> SinkComparison:
     return SinkComparison(sink=sink, summary=summary, message=failure or ("" if summary else "no result"))
 
 
-def describe(sinks: tuple[SinkComparison, ...]) -> str:
-    """Return the result in one line."""
+def describe(sinks: tuple[SinkComparison, ...], start: str | None = None) -> str:
+    """Return the result in one line; `start` is the time from which the new version has read records."""
     if not sinks:
         return "nothing was compared: no sink has outputs of both versions"
-    return "; ".join(f"sink {each.sink}: {_describe(each)}" for each in sinks)
+    found = "; ".join(f"sink {each.sink}: {_describe(each)}" for each in sinks)
+    if start is None:
+        return found
+    doubted = any(each.summary and each.summary.undecided and each.summary.since is None for each in sinks)
+    doubt = ", so a row that only the old one has is undecided" if doubted else ""
+    return f"{found}; the new version has read records from {start} on{doubt}"
 
 
 def _describe(each: SinkComparison) -> str:
@@ -200,14 +206,14 @@ def _describe(each: SinkComparison) -> str:
 
 
 def _describe_start(summary: ComparisonSummary) -> str:
-    """Return from where it was compared, where retention has deleted records before."""
+    """Return from where it was compared, where a version lacks rows before."""
+    since = "" if summary.since is None else f"windows from {summary.since:%Y-%m-%dT%H:%M:%SZ}"
     deleted = [
         f"{topic}/{part} from offset {offset}"
         for topic, starts in ((summary.old_topic, summary.old_start), (summary.new_topic, summary.new_start))
         for part, offset in sorted(starts.items(), key=lambda each: int(each[0]))
     ]
     if not deleted:
-        return ""
+        return since and f" ({since})"
     more = f" and {len(deleted) - _MOST_STARTS} more" if len(deleted) > _MOST_STARTS else ""
-    since = "" if summary.since is None else f", windows from {summary.since:%Y-%m-%dT%H:%M:%SZ}"
-    return f" (earlier records were deleted; compared: {', '.join(deleted[:_MOST_STARTS])}{more}{since})"
+    return f" (earlier records were deleted; compared: {', '.join(deleted[:_MOST_STARTS])}{more}{since and f', {since}'})"

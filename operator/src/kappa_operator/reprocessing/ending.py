@@ -126,8 +126,22 @@ def _find_refusal(observed: ReprocessingObserved) -> str:
     return "" if refused is None else f"both versions cannot be brought to one input: {refused.message}"
 
 
+def _find_start_problem(observed: ReprocessingObserved, now: datetime) -> str:
+    """Return why the new version cannot begin at the time of the spec, empty where it can, or reads the whole log."""
+    start, pipeline = observed.resource.spec.start, observed.pipeline
+    if start is None:
+        return ""
+    if pipeline is not None and pipeline.spec.reads_transactions:
+        return (
+            "spec.from does not go with sources of whole transactions, which are read from their first record"
+        )
+    if start > now:
+        return f"spec.from is {observed.resource.spec.from_}, which is in the future, so there is nothing to compare"
+    return ""
+
+
 def _find_failure(observed: ReprocessingObserved, now: datetime) -> str:
-    refusal = _find_refusal(observed)
+    refusal = _find_start_problem(observed, now) or _find_refusal(observed)
     if refusal:
         return refusal
     for party in observed.parties:

@@ -49,7 +49,7 @@ def build_profile(
 ) -> ReplayProfile:
     """Return how the driver of the new version reads the log until it is near its end.
 
-    Missing records that were acknowledged are those that no archive has either, so then it reads the log only.
+    Missing records that were acknowledged are those that no archive has either, so then it reads the log only, and so does a run from a time.
     A batch of a sink that writes exactly once is a transaction, which Kafka ends after a time. So the limit of the spec stays for it.
     """
     is_bounded = any(sink.target.delivery is Delivery.EXACTLY_ONCE for sink in pipeline.sinks)
@@ -61,7 +61,9 @@ def build_profile(
     return ReplayProfile(
         max_records=spec.replay.max_records or default,
         client_id=None if spec.replay.max_bytes_per_second is None else client,
-        archives=() if spec.acknowledge_missing else archives,
+        archives=() if spec.acknowledge_missing or spec.start is not None else archives,
+        start=spec.start,
+        warms_up=spec.warm_up is not None,
     )
 
 

@@ -270,7 +270,8 @@ async def _observe_log(
     """Plan what holds the retention of the sources until the cutover; prove first that their log reaches back to its start."""
     logs = [pipeline, *_list_own_logs(observed)]
     if observed.phase is ReprocessingPhase.PROVING:
-        proofs = [await prove_pipeline(context, each, Edge.EARLIEST) for each in logs]
+        start = observed.resource.spec.start or Edge.EARLIEST
+        proofs = [await prove_pipeline(context, each, start) for each in logs]
         observed = replace(observed, proof=join_proofs(proofs))
 
     async def plan() -> Holds:

@@ -44,7 +44,8 @@ def begin(observed: ReprocessingObserved, now: datetime) -> Plan | None:
     if observed.chain_problem:
         verdict = working(Phase.PENDING, Reason.CHAIN_BLOCKED, observed.chain_problem)
         return report(observed, verdict, now, intervals.SOON)
-    message = f"the log is checked from its start: {change.message}"
+    start = observed.resource.spec.from_ or "its start"
+    message = f"the log is checked from {start}: {change.message}"
     return enter(
         observed, Phase.PROVING, working(Phase.PROVING, Reason.RECONCILING, message), now,
         intent=change.intent, why=change.message, members=observed.found,

@@ -46,7 +46,10 @@ def refuse_request(observed: ReprocessingObserved, _now: datetime) -> Plan | Non
     if request is None:
         return None
     if is_never and request.action is RequestAction.CUT:
-        message = "request Cut is refused, because spec.gates.cut is Never; set it to Manual first"
+        remedy = "set it to Manual first"
+        if observed.resource.spec.from_ is not None:
+            remedy = "a run from a time lacks earlier results, so start one without spec.from"
+        message = f"request Cut is refused, because spec.gates.cut is Never; {remedy}"
         event = EmitEvent(Reason.RECONCILING, message, warning=True)
         return Plan((RecordStatus(observed.status.replace(request=request)), event), requeue=True)
     if observed.phase in FITS[request.action]:

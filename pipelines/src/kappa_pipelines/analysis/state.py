@@ -112,6 +112,8 @@ def _read_operator(jvm: Any, plan: Any, view: str | None) -> Iterator[State]:
         case "DeduplicateWithinWatermark":
             by = tuple(map(name_of, items(plan.keys())))
             yield State(view, "first rows", by, "the watermark passes its event time")
+        case "GlobalLimit":
+            yield State(view, "LIMIT", (), None, None)
         case "Join" if plan.left().isStreaming() and plan.right().isStreaming():
             yield from _read_join(jvm, plan, view)
         case _:

@@ -13,7 +13,7 @@ from kappa_crds.revision import KafkaConnection
 from kappa_pipelines.compare.bounds import TopicBounds, count_records, find_deleted
 from kappa_pipelines.compare.expected import check_condition, mark_expected
 from kappa_pipelines.compare.fold import TOLERATED, UNDECIDED, Fold
-from kappa_pipelines.compare.heads import doubt_missing, find_first_window
+from kappa_pipelines.compare.heads import doubt_missing, find_first_window, find_window_after
 from kappa_pipelines.compare.pairs import fold_here, fold_pairs, load_pairs
 from kappa_pipelines.compare.records import Reader
 from kappa_pipelines.compare.session import open_session
@@ -70,7 +70,7 @@ class Comparison:
             since=None if since is None else datetime.fromtimestamp(since, UTC),
             seconds=round(time.monotonic() - began, 1),
         )
-        return doubt_missing(found) if since is None else found
+        return doubt_missing(found, begun=self.request.since is not None) if since is None else found
 
     def _find_range(self, output: OutputRange) -> OutputRange:
         """Return the range to read; LostDataError where records of it were deleted that the request does not leave out."""
@@ -83,13 +83,15 @@ class Comparison:
     def _find_first_window(
         self, reader: Reader, old: OutputRange, new: OutputRange, note: NoteStep
     ) -> int | None:
-        """Return the start of the first window that both versions have completely; None where nothing was deleted, or it is not known."""
+        """Return the start of the first window that both versions have completely; None where none lacks a row, or it is not known."""
         sides = ((old, find_deleted(self.request.old, old)), (new, find_deleted(self.request.new, new)))
-        windows = self.request.windows
-        if windows is None or not any(deleted for _, deleted in sides):
+        windows, since = self.request.windows, self.request.since
+        if windows is None or (since is None and not any(deleted for _, deleted in sides)):
             return None
         note("finding the first window that both versions have")
         found = [find_first_window(reader, output, deleted, windows) for output, deleted in sides if deleted]
+        if since is not None:
+            found.append(find_window_after(since, windows))
         known = [each for each in found if each is not None]
         return max(known) if len(known) == len(found) else None
 

@@ -6,7 +6,13 @@ both have completely, or such rows are undecided.
 What was deleted is in no record. A deleted row comes before all rows that are left in its partition. So its time is at most that of the
 earliest row left, plus the disorder of the stream: how far a row is behind an earlier row of its partition. The disorder is measured in
 the rows that are left. If it was larger before, rows of the first windows are reported as differences, and never the other way round.
+
+A new version that has read the log from a time on lacks the rows of earlier records. Its first window begins at that time or later, because
+a record is not older than its event.
 """
+
+import math
+from datetime import datetime
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
@@ -56,13 +62,22 @@ def count_seconds(windows: StreamWindows) -> int:
     return max(1, int(parse_duration(windows.size)))
 
 
-def doubt_missing(found: ComparisonSummary) -> ComparisonSummary:
-    """Return a summary in which rows are undecided that the other version may have had before records of it were deleted."""
+def find_window_after(moment: datetime, windows: StreamWindows) -> int:
+    """Return the start of the first window that begins at a time or later, in seconds since 1970."""
+    size = count_seconds(windows)
+    return -(-math.ceil(moment.timestamp()) // size) * size
+
+
+def doubt_missing(found: ComparisonSummary, *, begun: bool = False) -> ComparisonSummary:
+    """Return a summary in which rows are undecided that the other version may have had before records of it were deleted.
+
+    `begun`: the new version has begun at a time, and lacks earlier rows as well.
+    """
     doubted = {
         kind
         for kind, is_missing in (
             (DifferenceKind.ONLY_NEW, found.old_start),
-            (DifferenceKind.ONLY_OLD, found.new_start),
+            (DifferenceKind.ONLY_OLD, begun or found.new_start),
         )
         if is_missing
     }

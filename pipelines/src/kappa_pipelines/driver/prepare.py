@@ -26,6 +26,7 @@ from kappa_pipelines.kafka.group import KafkaProgress
 from kappa_pipelines.plan.compile import Compiled, compile_revision
 from kappa_pipelines.plan.endpoints import KafkaEndpoints
 from kappa_pipelines.plan.fingerprint import QueryFingerprint, build_fingerprints
+from kappa_pipelines.plan.start import check_start
 from kappa_pipelines.registry.resolve import Subjects, resolve_subjects
 from kappa_pipelines.reporting.record import DriverRecord
 from kappa_pipelines.savepoint.pin import PINS
@@ -102,6 +103,7 @@ def compile_plan(
     targets = replace(targets, revision=revision)
     endpoints = KafkaEndpoints(spark, revision, targets, idle_folder, replay, archives=archives)
     compiled = compile_revision(spark, revision, endpoints, subjects, joins)
+    check_start(revision.spec, compiled, replay)
     return CompiledPlan(
         revision, subjects, joins, endpoints, compiled, build_fingerprints(revision, compiled)
     )

@@ -165,6 +165,12 @@ class Replay:
         return find_slice(reading.bound, ends, self.profile.max_records, (reading.time, now), lookup)
 
 
+def find_since(kafka: LogTimes, subscription: Subscription, start: datetime) -> Offsets:
+    """Return the first offset at or after a time of each partition of a source, its end where there is none; raises KafkaException."""
+    found = {**kafka.current_ends(), **kafka.find_times(int(start.timestamp() * 1000))}
+    return {at: offset for at, offset in found.items() if subscription.covers(at[0])}
+
+
 def _select(reads: Mapping[str, Subscription], offsets: Offsets) -> Ends:
     return {
         name: {at: offset for at, offset in offsets.items() if subscription.covers(at[0])}

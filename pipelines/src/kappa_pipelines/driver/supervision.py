@@ -27,7 +27,7 @@ from kappa_pipelines.driver.archive import has_read
 from kappa_pipelines.driver.bound import QueryBound
 from kappa_pipelines.driver.hold import HoldContext, Holding
 from kappa_pipelines.driver.prepare import Running
-from kappa_pipelines.driver.replay import Replay
+from kappa_pipelines.driver.replay import Replay, find_since
 from kappa_pipelines.driver.session import count_executors, wanted_executors
 from kappa_pipelines.driver.stop import stop_gracefully
 from kappa_pipelines.driver.transactions.build import build_gate
@@ -129,7 +129,9 @@ class Supervision:
         archived = self.running.archives.get(source)
         if archived is not None:
             return {(archived.topic, part): begin for part, begin in archived.begins.items()}
-        found = self.running.compiled.sources[source]
+        found, start = self.running.compiled.sources[source], self._replay.profile.start
+        if start is not None:
+            return find_since(self.running.kafka, found.subscription, start)
         is_earliest = found.spec.starting_offsets == "earliest"
         return self.running.kafka.first_offsets(found.subscription) if is_earliest else {}
 

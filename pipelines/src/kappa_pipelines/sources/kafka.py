@@ -195,7 +195,7 @@ def build_read_options(
     tuning = revision.tuning
     options = {
         **_common_options(revision, source.spec),
-        **_starting_options(source.spec.starting_offsets),
+        **_starting_options(_find_start(source.spec, replay)),
         **source.subscription.options,
     }
     # In real-time mode Spark refuses to bound a batch, and reads each partition in its own task.
@@ -236,6 +236,10 @@ def _count_cores(revision: Revision) -> int:
     """Return the number of cores of all executors; 0 without executors."""
     conf = revision.spark_conf
     return int(conf.get("spark.executor.instances", "0")) * int(conf.get("spark.executor.cores", "1"))
+
+
+def _find_start(source: Source, replay: ReplayProfile | None) -> str:
+    return source.starting_offsets if replay is None or replay.start is None else replay.start.isoformat()
 
 
 def _starting_options(starting: str) -> dict[str, str]:

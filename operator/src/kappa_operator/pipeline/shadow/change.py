@@ -78,9 +78,9 @@ def start_reprocessing(
         since=now.replace(microsecond=0),
     )
     state = PipelineState.PENDING if observed.alive is None else PipelineState.RUNNING
-    verdict = working(
-        state, Reason.UPGRADE_REPROCESSING, f"a Reprocessing computes the whole log again: {why}"
-    )
+    start = observed.resource.spec.upgrade.reprocessing.from_
+    log = "whole log" if start is None else f"log from {start} on"
+    verdict = working(state, Reason.UPGRADE_REPROCESSING, f"a Reprocessing computes the {log} again: {why}")
     return record(observed, verdict, now, upgrade=change, **fields)
 
 
