@@ -25,6 +25,7 @@ from kappa_pipelines.driver.session import await_executors, create_session, want
 from kappa_pipelines.driver.supervision import Supervision
 from kappa_pipelines.errors import FencedError, UnavailableError
 from kappa_pipelines.failures.diagnose import explain
+from kappa_pipelines.kafka.consumers import build_consumer_settings
 from kappa_pipelines.kafka.permissions import check_permissions
 from kappa_pipelines.kafka.preflight import check_kafka
 from kappa_pipelines.plan.realtime import build_real_time_settings
@@ -128,7 +129,9 @@ class Driver:
         topics = check_kafka(self._revision)
         check_permissions(self._revision)
         log.info("kafka is available")
-        settings = build_real_time_settings(self._revision, topics)
+        settings = build_consumer_settings(self._revision, topics) | build_real_time_settings(
+            self._revision, topics
+        )
         pod, address = self._environment.pod_name, self._environment.pod_address
         spark = create_session(self._revision, pod, settings, address=address)
         self._spark = spark

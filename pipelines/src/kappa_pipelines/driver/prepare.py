@@ -94,6 +94,7 @@ def compile_plan(
     joins: frozenset[str],
     targets: Targets,
     idle_folder: Path,
+    topics: Mapping[str, int],
     replay: ReplayProfile | None = None,
     archives: Mapping[str, ArchiveRead] | None = None,
 ) -> CompiledPlan:
@@ -101,7 +102,9 @@ def compile_plan(
     revision = revision.model_copy(update={"checkpoint": root})
     # Sinks read the checkpoint path from the targets' revision: any other path would bypass the fence.
     targets = replace(targets, revision=revision)
-    endpoints = KafkaEndpoints(spark, revision, targets, idle_folder, replay, archives=archives)
+    endpoints = KafkaEndpoints(
+        spark, revision, targets, idle_folder, replay, archives=archives, topics=topics
+    )
     compiled = compile_revision(spark, revision, endpoints, subjects, joins)
     check_start(revision.spec, compiled, replay)
     return CompiledPlan(
@@ -120,14 +123,14 @@ def try_revision(
 ) -> tuple[UpgradeVerdict, CompiledPlan | None]:
     """Try a revision on a copy of the checkpoint, and compile it; return no plan if its state does not fit."""
     targets = fetch_targets(revision)
-    dry_run = DryRun(spark, revision, generation, targets, idle_folder)
+    dry_run = DryRun(spark, revision, generation, targets, idle_folder, topics=topics)
     verdict = dry_run.run()
     if verdict.kind is VerdictKind.REPROCESS:
         return verdict, None
     targets = replace(targets, publishers=build_publishers(revision, generation, topics))
     plan = compile_plan(
         spark, revision, _build_fence(revision, generation).root,
-        subjects=dry_run.subjects, joins=dry_run.joins, targets=targets, idle_folder=idle_folder, replay=replay,
+        subjects=dry_run.subjects, joins=dry_run.joins, targets=targets, idle_folder=idle_folder, topics=topics, replay=replay,
     )  # fmt: skip
     open_producer(spark, targets)
     return verdict, plan
@@ -159,7 +162,8 @@ def prepare(
         targets = replace(fetch_targets(revision), publishers=publishers)
         ahead = compile_plan(
             spark, revision, fence.root,
-            subjects=subjects, joins=joins, targets=targets, idle_folder=idle_folder, replay=replay, archives=archives,
+            subjects=subjects, joins=joins, targets=targets, idle_folder=idle_folder, topics=topics,
+            replay=replay, archives=archives,
         )  # fmt: skip
     revision, endpoints, compiled = ahead.revision, ahead.endpoints, ahead.compiled
     check_fit(files, ahead.shapes)

@@ -18,6 +18,7 @@ from kappa_crds.replay import ReplayProfile
 from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
 from kappa_pipelines.archive.source import FORMAT, ArchiveRead, ArchiveSource, build_options
+from kappa_pipelines.kafka.consumers import count_partitions, find_tasks
 from kappa_pipelines.sinks.kafka import build_writer
 from kappa_pipelines.sinks.publisher import build_publishers
 from kappa_pipelines.sinks.targets import Targets
@@ -53,7 +54,7 @@ class Endpoints(Protocol):
 
 
 class KafkaEndpoints:
-    """Topics at both ends."""
+    """Topics at both ends. `topics` are those of Kafka with their partitions, where they are known."""
 
     alerts = True
 
@@ -66,8 +67,10 @@ class KafkaEndpoints:
         replay: ReplayProfile | None = None,
         *,
         archives: Mapping[str, ArchiveRead] | None = None,
+        topics: Mapping[str, int] | None = None,
     ) -> None:
         self._spark = spark
+        self._topics = topics or {}
         self._idle_folder = idle_folder
         self._profile, self._archives = replay, archives or {}
         # A replay has its own bounds, which concern Kafka. Where archives are read first, it begins behind them.
@@ -84,7 +87,10 @@ class KafkaEndpoints:
             options = build_options(archived, most, self._revision)
             return self._spark.readStream.format(FORMAT).name(source.name).options(**options).load()
         reader = self._spark.readStream.format("kafka").name(source.name)
-        return reader.options(**build_read_options(self._revision, source, self._replay)).load()
+        options = build_read_options(self._revision, source, self._replay, self._topics)
+        records = reader.options(**options).load()
+        tasks = find_tasks(self._revision, count_partitions(source.subscription, self._topics))
+        return records if tasks is None else records.coalesce(tasks)
 
     @property
     def watches_idleness(self) -> bool:  # noqa: D102 - see Endpoints

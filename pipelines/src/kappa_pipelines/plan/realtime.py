@@ -19,6 +19,7 @@ from kappa_crds.sink import Delivery, Sink
 from kappa_pipelines.analysis.catalyst import children_of, get_plan, items, kind_of, view_of
 from kappa_pipelines.checkpoint.format.offsets import Offsets
 from kappa_pipelines.errors import SpecError, UnavailableError
+from kappa_pipelines.kafka.consumers import count_partitions
 from kappa_pipelines.kafka.subscription import build_subscription
 
 _SHORTEST_SECONDS = 5.0  # of a batch; Spark: spark.sql.streaming.realTimeMode.minBatchDuration
@@ -149,5 +150,4 @@ def check_growth(revision: Revision, topics: dict[str, int], ends: Offsets) -> N
 
 def _count_partitions(revision: Revision, topics: dict[str, int]) -> Iterator[int]:
     for source in revision.spec.sources:
-        subscription = build_subscription(revision, source)
-        yield sum(count for topic, count in topics.items() if subscription.covers(topic))
+        yield count_partitions(build_subscription(revision, source), topics)

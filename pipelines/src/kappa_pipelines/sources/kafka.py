@@ -6,7 +6,7 @@ progress and need no second scan.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,6 +20,7 @@ from kappa_crds.revision import Revision
 from kappa_crds.source import RecordColumns, Source
 from kappa_pipelines.checkpoint.format.offsets import PARTITION_SHIFT, Offsets, nest_offsets
 from kappa_pipelines.errors import SpecError
+from kappa_pipelines.kafka.consumers import bound_fetches
 from kappa_pipelines.kafka.options import build_spark_connection, prefix_options
 from kappa_pipelines.kafka.subscription import Subscription, build_subscription
 from kappa_pipelines.registry.subject import Subject
@@ -189,12 +190,19 @@ def read_range(
 
 
 def build_read_options(
-    revision: Revision, source: KafkaSource, replay: ReplayProfile | None = None
+    revision: Revision,
+    source: KafkaSource,
+    replay: ReplayProfile | None = None,
+    topics: Mapping[str, int] | None = None,
 ) -> dict[str, str]:
-    """Return the options of Spark's Kafka source. In a replay it reads nothing before the query is paced."""
+    """Return the options of Spark's Kafka source. In a replay it reads nothing before the query is paced.
+
+    `topics` are those of Kafka with their partitions, where they are known.
+    """
     tuning = revision.tuning
     options = {
         **_common_options(revision, source.spec),
+        **prefix_options(bound_fetches(revision, topics or {})),
         **_starting_options(_find_start(source.spec, replay)),
         **source.subscription.options,
     }

@@ -8,7 +8,7 @@ because the files of a checkpoint never change, and costs almost nothing.
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import structlog
@@ -74,7 +74,14 @@ class DryRun:
     """
 
     def __init__(
-        self, spark: SparkSession, revision: Revision, generation: int, targets: Targets, idle_folder: Path
+        self,
+        spark: SparkSession,
+        revision: Revision,
+        generation: int,
+        targets: Targets,
+        idle_folder: Path,
+        *,
+        topics: Mapping[str, int] | None = None,
     ) -> None:
         self.subjects: Subjects = {}
         self.joins: frozenset[str] = frozenset()
@@ -85,6 +92,7 @@ class DryRun:
         self._copy = self._files.below(f"{INTERNAL_FOLDER}/{_COPY}{generation}")
         self._targets = targets
         self._idle_folder = idle_folder
+        self._topics = topics
 
     def run(self) -> UpgradeVerdict:
         """Return the verdict on the state; DriverError if the revision cannot start with any state."""
@@ -113,7 +121,7 @@ class DryRun:
         changes = {"checkpoint": self._copy.root, "spec": limited}
         revision = self._revision.model_copy(update=changes)
         self.subjects, self.joins = resolve_subjects(revision, self._copy), find_joins(self._files, spec)
-        ends = NoopEndpoints(self._spark, revision, self._targets, self._idle_folder)
+        ends = NoopEndpoints(self._spark, revision, self._targets, self._idle_folder, topics=self._topics)
         return compile_revision(self._spark, revision, ends, self.subjects, self.joins)
 
     def _find(self, points: tuple[QueryPoint, ...], compiled: Compiled) -> Iterator[Finding]:

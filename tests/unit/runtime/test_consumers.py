@@ -1,0 +1,80 @@
+"""How many tasks and consumers read topics of many partitions, and what the consumers hold."""
+
+from typing import Any
+
+import pytest
+
+from kappa_crds.revision import Revision, Tuning
+from kappa_operator.pipeline.tuning import CONSUMER
+from kappa_pipelines.kafka.consumers import CAPACITY, bound_fetches, build_consumer_settings, find_tasks
+from spark.revisions import build_revision
+
+LOCAL = {"spark.master": "local[2]"}
+EXECUTORS = {"spark.master": "k8s://x", "spark.executor.instances": "8", "spark.executor.cores": "2"}
+
+
+def build(conf: dict[str, str], sinks: int = 1, **spec: Any) -> Revision:
+    written = {
+        "sources": [
+            {"name": "flights", "topic": "flights", "format": {"raw": {}}},
+            {"name": "carriers", "topicPattern": "carriers-.*", "format": {"raw": {}}},
+        ],
+        "sinks": [
+            {"name": f"out-{number}", "from": "flights", "kafka": {"topic": "out"}} for number in range(sinks)
+        ],
+        **spec,
+    }
+    tuning = Tuning(shuffle_partitions=2, consumer=CONSUMER)
+    return build_revision(written, "/ck", "kafka:9092", spark_conf=conf, tuning=tuning)
+
+
+@pytest.mark.parametrize(
+    ("conf", "partitions", "tasks"),
+    [
+        (LOCAL, 8, None),
+        (LOCAL, 9, 8),
+        (LOCAL, 1000, 8),
+        (EXECUTORS, 64, None),
+        (EXECUTORS, 1000, 64),
+        ({}, 1000, 4),
+        ({"spark.master": "local[*]"}, 1000, None),
+        ({"spark.master": "k8s://x"}, 1000, None),
+    ],
+)
+def test_each_core_has_four_tasks_where_a_topic_has_more_partitions(
+    conf: dict[str, str], partitions: int, tasks: int | None
+) -> None:
+    assert find_tasks(build(conf), partitions) == tasks
+
+
+def test_real_time_mode_reads_each_partition_in_its_own_task() -> None:
+    assert find_tasks(build(LOCAL, trigger={"realTime": {}}), 1000) is None
+
+
+def test_a_jvm_keeps_the_consumers_of_all_queries() -> None:
+    topics = {"flights": 300, "carriers-a": 100, "carriers-b": 100, "of-others": 5000}
+    assert build_consumer_settings(build(LOCAL, sinks=2), topics) == {CAPACITY: "1000"}
+    assert build_consumer_settings(build(LOCAL), {"flights": 64}) == {}, "Spark keeps as many by itself"
+    assert build_consumer_settings(build({**LOCAL, CAPACITY: "70"}), topics) == {}, "the spec decides"
+
+
+@pytest.mark.parametrize(
+    ("conf", "partitions", "records", "size"),
+    [
+        (LOCAL, 4, "10000", "8388608"),
+        (LOCAL, 64, "10000", "8388608"),
+        (LOCAL, 1000, "640", "536870"),
+        (EXECUTORS, 1000, "5120", "4294967"),
+        (LOCAL, 100_000, "500", "65536"),
+    ],
+)
+def test_what_all_consumers_of_a_jvm_hold_is_bounded(
+    conf: dict[str, str], partitions: int, records: str, size: str
+) -> None:
+    found = bound_fetches(build(conf), {"flights": partitions})
+    assert found == {**CONSUMER, "max.poll.records": records, "max.partition.fetch.bytes": size}
+
+
+def test_settings_that_the_operator_does_not_give_stay_those_of_kafka() -> None:
+    plain = build(LOCAL).model_copy(update={"tuning": Tuning(shuffle_partitions=2)})
+    assert bound_fetches(plain, {"flights": 1000}) == {}
