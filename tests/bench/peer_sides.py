@@ -116,9 +116,16 @@ class Side:
         if not answer:
             text = Path(self._folder.name, "log").read_text()
             raise SystemExit(f"{self.name} failed with {job.query.name}:\n{text[-5000:]}")
-        used, before = self._measure(), self._used
+        used, before = self.measure(), self._used
         self._used = used
         return Run(float(answer), wall, used - before)
+
+    def begin(self, request: str) -> None:
+        """Send a request that has no end."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(request + "\n")
+        self._process.stdin.flush()
 
     @property
     def peak_mib(self) -> float:
@@ -138,7 +145,8 @@ class Side:
         file.write_text(text)
         return str(file)
 
-    def _measure(self) -> float:
+    def measure(self) -> float:
+        """Return the processor seconds of the processes so far, and note their peak of memory."""
         assert self._process is not None
         process = psutil.Process(self._process.pid)
         used = 0.0

@@ -14,6 +14,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.Locale;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -34,7 +35,7 @@ import org.apache.kafka.streams.kstream.TimeWindows;
 /**
  * Runs topologies of Kafka Streams, one after the other, in one JVM. Each line of the input is the path of a file of properties: "query",
  * "source", "out", "records", and options of Kafka Streams. A run ends once all records are processed and the application is closed, which
- * writes and commits everything. The answer is one line with the seconds that it took.
+ * writes and commits everything. The answer is one line with the seconds that it took. The query "latency" has no last record.
  */
 public final class StreamsPeer {
     private static final ObjectMapper MAPPER =
@@ -51,6 +52,10 @@ public final class StreamsPeer {
     record Sum(double total, long count) {}
 
     record Mean(long k, Instant start, double mean) {}
+
+    record Event(long n, long sent, String note) {}
+
+    record Marked(long n, long sent, String note, String mark) {}
 
     public static void main(String[] args) throws Exception {
         var input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -86,6 +91,9 @@ public final class StreamsPeer {
 
     private static Topology build(Properties options, LongAdder processed) {
         var builder = new StreamsBuilder();
+        if (options.getProperty("query").equals("latency")) {
+            return mark(builder, options, processed);
+        }
         var rows =
                 builder.stream(
                         options.getProperty("source"),
@@ -121,6 +129,21 @@ public final class StreamsPeer {
                             })
                     .to(out, Produced.with(Serdes.String(), json(Row.class)));
         }
+        return builder.build();
+    }
+
+    private static Topology mark(StreamsBuilder builder, Properties options, LongAdder processed) {
+        builder.stream(options.getProperty("source"), Consumed.with(Serdes.ByteArray(), json(Event.class)))
+                .filter((key, event) -> event.n >= 0)
+                .map(
+                        (key, event) -> {
+                            processed.increment();
+                            String mark = event.note.toUpperCase(Locale.ROOT);
+                            return KeyValue.pair(
+                                    Long.toString(event.n),
+                                    new Marked(event.n, event.sent, event.note, mark));
+                        })
+                .to(options.getProperty("out"), Produced.with(Serdes.String(), json(Marked.class)));
         return builder.build();
     }
 
