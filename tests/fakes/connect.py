@@ -3,6 +3,7 @@
 `step` is what the workers do in a moment: they start and end tasks, create a slot, take a snapshot, read changes.
 """
 
+import asyncio
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -93,6 +94,8 @@ class FakeConnect(HttpConnect):
     snapshots: int = 0
     is_long: bool = False
     """Whether a snapshot does not end."""
+    is_open: bool = False
+    """Whether a task that fails leaves a transaction open."""
     is_reading: bool = False
     """Whether an incremental snapshot makes no progress."""
     read_signals: tuple[str, ...] = ()
@@ -183,8 +186,9 @@ class FakeConnect(HttpConnect):
             self.fuse.wrote()
 
     async def get_offsets(self, access: ConnectAccess, name: str) -> ConnectorOffsets:
-        """Return the position."""
-        self._find(name)
+        """Return the position; not while a failed task has a transaction open."""
+        if self._find(name).task == FAILED and self.is_open:
+            await asyncio.sleep(45)
         if name not in self.positions:
             return ConnectorOffsets()
         offset: dict[str, Any] = {"lsn": self.positions[name]}

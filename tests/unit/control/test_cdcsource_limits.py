@@ -9,6 +9,7 @@ from fakes.context import build_resource, build_secret
 from kappa_crds.cdcsource import CDC_SOURCE
 from kappa_crds.kafkacluster import KAFKA_CLUSTER
 from kappa_operator.cdcsource.limits import check_memory
+from kappa_operator.cdcsource.observe import observe_cdcsource
 from kappa_operator.engine.keys import ObjectRef
 from unit.control.sources import SOURCE, SPEC, Shop, start
 
@@ -94,6 +95,18 @@ async def test_the_topic_of_a_record_that_is_too_large_is_found_in_the_log_of_th
     assert reason == "ConnectorFailed"
     assert message.startswith("a row of topic orders.public.notes is 3200737 bytes as a record, and at most 1048576 are allowed; set spec.maxRecordSize to 4Mi")  # fmt: skip
     assert "the log of the workers" not in message
+
+
+async def test_a_transaction_that_a_failed_task_has_left_open_delays_nothing() -> None:
+    """Kafka Connect reads no position until it times out, which the restart ends."""
+    shop = await start()
+    connector = shop.connect.connectors["orders"]
+    connector.task, connector.trace, shop.connect.is_open = "FAILED", LARGE, True
+    observed = await observe_cdcsource(shop.operator.context, SOURCE, ())
+    assert observed is not None
+    assert observed.connector is not None
+    assert (observed.connector.offset, observed.problem) == (None, None)
+    assert observed.connector.failures == (LARGE,)
 
 
 async def test_a_topic_that_refuses_a_record_is_named_with_its_limit() -> None:

@@ -27,7 +27,7 @@ from kappa_operator.cdcsource.proof_pods import build_proof_ref
 from kappa_operator.cdcsource.worker_log import find_topic, find_worker
 from kappa_operator.connect.access import resolve_connect
 from kappa_operator.connect.apply import read_credentials
-from kappa_operator.connect.model import ConnectAccess
+from kappa_operator.connect.model import FAILED, ConnectAccess, ConnectorOffsets, ConnectorStatus
 from kappa_operator.connect.names import KafkaClusterResource, name_history
 from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import OperatorContext
@@ -45,6 +45,9 @@ from kappa_operator.errors import (
     SecretProblem,
 )
 from kappa_operator.kafkacluster.connection import connect, read_reader_spec, resolve_cluster
+
+_PATIENCE = (3.0, 3.0, 6.0, 12.0, None)
+"""How long a position is waited for, in seconds, before the state of its connector is read again."""
 
 
 async def observe_cdcsource(
@@ -157,13 +160,30 @@ async def _read_connector(
         config = await client.get_config(access, name)
     except ConnectorNotFound:
         return None
-    view = ConnectorView(
-        config, await client.get_status(access, name), await client.get_offsets(access, name)
-    )
+    view = ConnectorView(config, *await _read_position(context, access, name))
     is_deleting = resource.metadata.deletion_timestamp is not None
     if is_deleting and resource.spec.topic_deletion_policy is DeletionPolicy.DELETE:
         return replace(view, topics=await client.list_topics(access, name))
     return view
+
+
+async def _read_position(
+    context: OperatorContext, access: ConnectAccess, name: str
+) -> tuple[ConnectorStatus, ConnectorOffsets]:
+    """Return the state of a connector and its position.
+
+    A task that fails may leave a transaction open. Until that times out, or another task begins, Kafka Connect cannot read positions and
+    does not answer. A minute of waiting would delay the restart that ends it, so the position of a connector that failed counts as unknown.
+    """
+    for seconds in _PATIENCE:
+        status = await context.connect.get_status(access, name)
+        try:
+            async with asyncio.timeout(seconds):
+                return status, await context.connect.get_offsets(access, name)
+        except TimeoutError:
+            if any(each.state == FAILED for each in status.tasks):
+                break
+    return status, ConnectorOffsets()
 
 
 async def _observe_log(
