@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from pyspark.sql import SparkSession
 
+from kappa_crds.comparison import ComparisonRequest, ComparisonSummary, OutputRange, Semantics, StreamWindows
 from kappa_crds.progress import DriverRole, HoldPhase
 from kappa_crds.replay import ReplayProfile
+from kappa_crds.revision import KafkaConnection
+from kappa_pipelines.compare.bounds import TopicBounds
+from kappa_pipelines.compare.compare import Comparison
 from lab.broker import Broker
 from spark.revisions import build_revision, source
 from spark.topics import Topics
@@ -91,3 +96,46 @@ def test_a_time_without_records_is_read_when_they_come(
     driver.wait_for_records(1)
     assert read_minutes(topics, names["out"]) == [55]
     assert driver.stop().graceful
+
+
+HOURLY = {"from": "orders", "tumbling": "1h"}
+TIMED = source("orders", "k BIGINT, ts TIMESTAMP", eventTime={"column": "ts", "watermark": "10m"})
+
+
+@pytest.mark.chaos  # two drivers with state
+def test_windows_from_a_time_are_those_of_the_whole_log_once_they_need_no_earlier_record(
+    run: Any, spark: SparkSession, broker: Broker, topics: Topics, tmp_path: Path
+) -> None:
+    orders = topics.make("orders", partitions=3, **{"retention.ms": "-1"})
+    write(broker.bootstrap, orders, [(minute % 3, minute) for minute in range(700)])
+
+    def compute(total: str, replay: ReplayProfile, records: int) -> OutputRange:
+        """Compute the windows, of which the watermark closes eleven."""
+        out = topics.make("out", partitions=2)
+        sink = {"name": "out", "from": "hourly", "kafka": {"topic": "out", "key": ["window_start"]}}
+        view = {"name": "hourly", "window": {**HOURLY, "aggregates": {"n": total}}}
+        spec = {"sources": [TIMED], "views": [view], "sinks": [sink]}
+        names = {"orders": orders, "out": out}
+        revision = build_revision(spec, tmp_path / out, broker.bootstrap, topics=names, pipeline="hourly")
+        driver = run(revision, role=DriverRole.SHADOW, replay=replay)
+        driver.wait_for_records(records)
+        driver.wait_for("its windows", lambda p: not p.replaying and len(topics.read(out)) == 11)
+        assert driver.stop().graceful
+        return TopicBounds(kafka, committed=True).find_range(out)
+
+    def compare(warm_up: int) -> ComparisonSummary:
+        request = ComparisonRequest(
+            name="hourly", semantics=Semantics.STREAM, old=old, new=new, available=True,
+            windows=StreamWindows(column="window_end", size="1h"), since=START + timedelta(minutes=warm_up),
+        )  # fmt: skip
+        return Comparison(kafka=kafka, request=request, group="hourly").run(spark)
+
+    kafka = KafkaConnection(bootstrap_servers=(broker.bootstrap,))
+    old = compute("sum(1)", ReplayProfile(), 700)
+    # The new version counts the record of minute 500 twice.
+    new = compute("sum(if(k = 500, 2, 1))", PROFILE.replace(warms_up=True), 650)
+    found = [compare(minutes) for minutes in (0, 60)]
+    # The window up to 01:00 has ten minutes in the new version; the one up to 09:00 has the change.
+    assert [(each.equal, each.changed, each.undecided) for each in found] == [(9, 2, 0), (9, 1, 0)]
+    assert [each.since and each.since.hour for each in found] == [1, 2]
+    assert [each.start and each.start.hour for each in found[1].windows] == [9]
