@@ -29,7 +29,7 @@ MEGABYTE = 1_000_000
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     with (
-        Broker() as broker,
+        Broker(heap_mib=1024) as broker,  # a record of 85 MB is held several times
         Postgres() as database,
         ConnectCluster(broker.bootstrap, **OVERRIDES) as workers,
     ):
