@@ -18,7 +18,7 @@ SUPPLY := PYTHONPATH=tests $(RUN) python -m supply
 BROKERS ?= 1
 LANES ?= 2
 
-.PHONY: help setup jars up down status demo demo-cdc demo-reprocess test test-cluster-chain test-cdc-chain test-services-chain test-computing-chain test-unit test-spark test-laptop test-waiting test-integration test-services test-cdc test-e2e chaos bench verify scan generate images lint lint-types lint-style fmt
+.PHONY: help setup jars up down status demo demo-cdc demo-reprocess test test-cluster-chain test-cdc-chain test-waiting-chain test-services-chain test-computing-chain test-unit test-spark test-laptop test-waiting test-integration test-services test-cdc test-e2e chaos bench verify scan generate images lint lint-types lint-style fmt
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}'
@@ -77,11 +77,11 @@ demo-cdc: setup ## Follow an online shop in PostgreSQL by change events and comp
 demo-reprocess: setup ## Fix a bug of a pipeline by a reprocessing while readers keep reading (KEEP=1, REMOVE=1 as above)
 	@PYTHONPATH=tests:client/src $(RUN) python -m demo.reprocess $(if $(KEEP),--keep) $(if $(REMOVE),--remove)
 
-# Four chains run concurrently, each about as long as the others on a quiet machine. The longest has the tests on the whole cluster, whose
-# pods have two cores to themselves in the eyes of the kernel. Two others mostly wait. The last only computes, so it has a low priority and
-# fills what the others leave. The cluster is up by then; `-o up` avoids another check.
+# Five chains run concurrently. The longest has the tests on the whole cluster, whose pods have two cores to themselves in the eyes of the
+# kernel. Three others mostly wait. The last only computes, so it has a low priority and fills what the others leave. The cluster is up by
+# then; `-o up` avoids another check.
 test: up $(CLASSES) ## Run all tests except for the long ones
-	@$(MAKE) -j4 test-cluster-chain test-cdc-chain test-services-chain test-computing-chain
+	@$(MAKE) -j5 test-cluster-chain test-cdc-chain test-waiting-chain test-services-chain test-computing-chain
 
 test-cluster-chain:
 	@$(MAKE) -o up test-integration
@@ -89,6 +89,8 @@ test-cluster-chain:
 
 test-cdc-chain:
 	@$(MAKE) -o up test-cdc
+
+test-waiting-chain:
 	@$(MAKE) -o up test-waiting
 
 test-services-chain:

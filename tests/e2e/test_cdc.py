@@ -68,7 +68,7 @@ class Shop:
         with psycopg.connect(self.database.address) as connection:
             return connection.execute(statement.encode()).fetchall()
 
-    def write(self, stop: threading.Event, first: int, pause: float = 0.02) -> None:
+    def write(self, stop: threading.Event, first: int, pause: float = 0.1) -> None:
         """Write transactions of all kinds until it is to stop, also after a restart of the database."""
         number = first
         while not stop.wait(0.1):
