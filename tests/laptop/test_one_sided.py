@@ -24,7 +24,7 @@ from kappa_pipelines.plan.compile import Compiled, compile_revision
 from kappa_pipelines.plan.fingerprint import build_fingerprints
 from kappa_pipelines.revision.settings import ONE_SIDED
 from kappa_pipelines.upgrade.compare import compare_pipelines, judge
-from kappa_pipelines.upgrade.fingerprints import find_joins, write_fingerprints
+from kappa_pipelines.upgrade.fingerprints import find_former, write_fingerprints
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 COLUMNS = "k DOUBLE, s STRING, v BIGINT, d DECIMAL(12,2), ts TIMESTAMP"
@@ -176,19 +176,19 @@ def test_what_it_cannot_compute_is_a_join_and_explain_tells_why(spark: SparkSess
 def test_the_state_of_a_join_is_continued_by_a_join(spark: SparkSession, tmp_path: Path) -> None:
     files, view = LocalFolder(str(tmp_path)), {"sliding": SLIDING}
     revision = build(view)
-    assert find_joins(files, revision.spec) == frozenset()
-    old = build_fingerprints(revision, compile_view(spark, view, joins=("answer",)))
+    assert find_former(files, revision.spec) == frozenset()
+    old = build_fingerprints(revision, compile_view(spark, view, former=[("answer", "answer")]))
     new = build_fingerprints(revision, compile_view(spark, view))
     write_fingerprints(files, old)
     (tmp_path / "answer" / "offsets").mkdir(parents=True)
     (tmp_path / "answer" / "offsets" / "0").touch()
-    assert find_joins(files, revision.spec) == {"answer"}
+    assert find_former(files, revision.spec) == {("answer", "answer")}
     for first, second in ((old, new), (new, old)):
         verdict = judge(compare_pipelines(first, second))
         assert verdict.kind is VerdictKind.REPROCESS
         assert any("instead of a" in reason for reason in verdict.reasons)
     write_fingerprints(files, new)
-    assert find_joins(files, revision.spec) == frozenset()
+    assert find_former(files, revision.spec) == frozenset()
 
 
 def test_other_aggregates_fit_the_state_and_another_length_or_key_does_not(spark: SparkSession) -> None:

@@ -61,6 +61,19 @@ BASES: dict[str, Spec] = {
         CLICKS,
         TAPS,
     ),
+    "lookup": build_spec(
+        {
+            "lookup": {
+                "from": "clicks",
+                "table": {"from": "taps", "order": "v"},
+                "key": {"k": "k"},
+                "columns": {"t": "w"},
+            },
+            "allowUnboundedState": True,
+        },
+        CLICKS,
+        TAPS,
+    ),
     "distinct": build_spec({"sql": "SELECT DISTINCT k, ts FROM clicks"}),
 }
 

@@ -15,7 +15,7 @@ from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.driver.prepare import create_idle_folder
 from kappa_pipelines.driver.session import create_session
 from kappa_pipelines.errors import DriverError
-from kappa_pipelines.revision.settings import ONE_SIDED
+from kappa_pipelines.revision.settings import NATIVE_TABLES, ONE_SIDED
 from kappa_pipelines.sinks.targets import Targets
 from kappa_pipelines.upgrade.dry_run import DryRun
 from kappa_pipelines.upgrade.fingerprints import read_fingerprints
@@ -206,25 +206,33 @@ def test_a_change_that_fails_on_the_records_that_come_next_is_refused_before_any
     assert hold(bases.build(BASES["plain"], old.checkpoint)).reasons == ()
 
 
-@pytest.mark.chaos  # two drivers for each; `tests/laptop/test_one_sided.py` compares the plans
-@pytest.mark.parametrize("base", ["sliding", "as of"])
-def test_the_state_of_an_earlier_release_continues_as_a_join(
-    run: Any, bases: Bases, tmp_path: Path, base: str
+@pytest.mark.chaos  # two drivers for each; `tests/laptop/test_one_sided.py` and `test_native_tables.py` compare the plans
+@pytest.mark.parametrize(
+    ("base", "operators"),
+    [
+        ("sliding", ["join", "aggregation"]),
+        ("as of", ["join", "aggregation"]),
+        ("lookup", ["state in Python"]),
+    ],
+)
+def test_the_state_of_an_earlier_release_continues_in_its_form(
+    run: Any, bases: Bases, tmp_path: Path, base: str, operators: list[str]
 ) -> None:
     new = bases.build(BASES[base], tmp_path / "state")
-    old = new.model_copy(update={"spark_conf": {**new.spark_conf, ONE_SIDED: "false"}})
+    former = {ONE_SIDED: "false", NATIVE_TABLES: "false"}
+    old = new.model_copy(update={"spark_conf": {**new.spark_conf, **former}})
     fill(run, bases, old, 1)
     verdict = hold(new)
     assert verdict.kind is RESUME
     assert verdict.reasons == ()
     fill(run, bases, new, 2)
     (shape,) = read_fingerprints(LocalFolder(new.checkpoint)).values()
-    assert [each.operator for each in shape.operators] == ["join", "aggregation"]
+    assert [each.operator for each in shape.operators] == operators
 
     kept = bases.get(base, run)
     verdict = hold(kept.model_copy(update={"spark_conf": old.spark_conf}))
     assert verdict.kind is REPROCESS
-    assert "a join instead of" in " · ".join(verdict.reasons)
+    assert f"a {operators[0]} instead of" in " · ".join(verdict.reasons)
 
 
 def fill(run: Any, bases: Bases, revision: Revision, generation: int) -> None:

@@ -41,7 +41,7 @@ from kappa_pipelines.sinks.targets import Targets, fetch_targets
 from kappa_pipelines.sinks.writer_fence import fence_writers
 from kappa_pipelines.sources.idleness import IdleWatch
 from kappa_pipelines.upgrade.dry_run import DryRun, remove_copies
-from kappa_pipelines.upgrade.fingerprints import check_fit, find_joins, write_fingerprints
+from kappa_pipelines.upgrade.fingerprints import check_fit, find_former, write_fingerprints
 from kappa_pipelines.upgrade.moves import move_checkpoint
 from kappa_pipelines.upgrade.repartition import check_repartition, repartition_checkpoint
 
@@ -70,11 +70,14 @@ def create_idle_folder() -> Path:
 
 @dataclass(frozen=True)
 class CompiledPlan:
-    """A revision compiled for the checkpoint path of one generation, the subjects of its sources, and the sinks whose state is of joins."""
+    """A revision compiled for the checkpoint path of one generation.
+
+    It has the subjects of its sources, and the sinks and views whose state has an earlier form.
+    """
 
     revision: Revision
     subjects: Subjects
-    joins: frozenset[str]
+    former: frozenset[tuple[str, str]]
     endpoints: KafkaEndpoints
     compiled: Compiled
     shapes: dict[str, QueryFingerprint]
@@ -91,7 +94,7 @@ def compile_plan(
     root: str,
     *,
     subjects: Subjects,
-    joins: frozenset[str],
+    former: frozenset[tuple[str, str]],
     targets: Targets,
     idle_folder: Path,
     topics: Mapping[str, int],
@@ -105,10 +108,10 @@ def compile_plan(
     endpoints = KafkaEndpoints(
         spark, revision, targets, idle_folder, replay, archives=archives, topics=topics
     )
-    compiled = compile_revision(spark, revision, endpoints, subjects, joins)
+    compiled = compile_revision(spark, revision, endpoints, subjects, former)
     check_start(revision.spec, compiled, replay)
     return CompiledPlan(
-        revision, subjects, joins, endpoints, compiled, build_fingerprints(revision, compiled)
+        revision, subjects, former, endpoints, compiled, build_fingerprints(revision, compiled)
     )
 
 
@@ -130,7 +133,7 @@ def try_revision(
     targets = replace(targets, publishers=build_publishers(revision, generation, topics))
     plan = compile_plan(
         spark, revision, _build_fence(revision, generation).root,
-        subjects=dry_run.subjects, joins=dry_run.joins, targets=targets, idle_folder=idle_folder, topics=topics, replay=replay,
+        subjects=dry_run.subjects, former=dry_run.former, targets=targets, idle_folder=idle_folder, topics=topics, replay=replay,
     )  # fmt: skip
     open_producer(spark, targets)
     return verdict, plan
@@ -155,14 +158,14 @@ def prepare(
     """
     fence = fence or _acquire(spark, revision, generation)
     files = fence.files
-    subjects, joins = resolve_subjects(revision, files), find_joins(files, revision.spec)
+    subjects, former = resolve_subjects(revision, files), find_former(files, revision.spec)
     archives = find_archives(revision, files, replay)
     publishers = _resolve_publishers(files, revision, build_publishers(revision, generation, topics))
-    if ahead is None or (ahead.subjects, ahead.joins, ahead.publishers) != (subjects, joins, publishers):
+    if ahead is None or (ahead.subjects, ahead.former, ahead.publishers) != (subjects, former, publishers):
         targets = replace(fetch_targets(revision), publishers=publishers)
         ahead = compile_plan(
             spark, revision, fence.root,
-            subjects=subjects, joins=joins, targets=targets, idle_folder=idle_folder, topics=topics,
+            subjects=subjects, former=former, targets=targets, idle_folder=idle_folder, topics=topics,
             replay=replay, archives=archives,
         )  # fmt: skip
     revision, endpoints, compiled = ahead.revision, ahead.endpoints, ahead.compiled

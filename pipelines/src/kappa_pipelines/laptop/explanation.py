@@ -20,6 +20,7 @@ from kappa_pipelines.sources.protobuf import COST, ProtobufValues
 from kappa_pipelines.sources.text import JsonValues, with_corrupt
 from kappa_pipelines.sources.values import Values
 from kappa_pipelines.transforms.frames import describe_cost
+from kappa_pipelines.transforms.native_tables import explain_python_tables
 from kappa_pipelines.transforms.one_sided import explain_one_sided
 
 
@@ -39,6 +40,7 @@ def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compil
         yield from _explain_late_records(view, compiled)
         yield from (f"    {line}" for line in describe_cost(view))
         yield from _explain_one_sided(spark, view, states)
+        yield from _explain_tables(spark, view)
     for each in compiled.sinks:
         yield from _explain_sink(spec, each.sink)
         yield from _explain_written(spark, each)
@@ -83,6 +85,15 @@ def _explain_one_sided(spark: SparkSession, view: View, states: Iterable[State])
     if (view.sliding or view.as_of) and any("side of a join" in state.operator for state in states):
         cause = explain_one_sided(spark, view) or "the query reads a source twice, or is not in mode append"
         yield f"    a join of Spark, with more state and less speed: {cause}"
+
+
+def _explain_tables(spark: SparkSession, view: View) -> Iterator[str]:
+    """Yield where a view keeps its tables, and why if that is in Python."""
+    if view.table_join or view.lookup:
+        cause = explain_python_tables(spark, view)
+        yield "    tables are kept " + (
+            "by Kappa in the JVM" if cause is None else f"in Python, more slowly: {cause}"
+        )
 
 
 def _explain_state(state: State) -> str:

@@ -5,7 +5,8 @@ union of two parts) would be in its plan twice under one name, which Spark refus
 again as one statement with the views as common table expressions, where Spark sees a single source.
 
 Sliding windows and as-of joins keep each row once (ADR 81) in queries that can: those in mode append that read each source once.
-In all others, and where the state of a checkpoint is that of a join, they are statements too.
+In all others, and where the state of a checkpoint is that of a join, they are statements too. Tables whose state is in Python in a
+checkpoint stay there (ADR 83).
 
 Spark's checks of streams (modes, watermarks) run here, not only when the query starts.
 """
@@ -84,12 +85,12 @@ def compile_revision(
     revision: Revision,
     endpoints: Endpoints | None = None,
     subjects: Subjects | None = None,
-    joins: Collection[str] = (),
+    former: Collection[tuple[str, str]] = (),
 ) -> Compiled:
     """Compile a revision, by default for Kafka; SpecError names the view or sink. Starts nothing.
 
-    `subjects` are the schemas of sources with a registry; without them they are fetched. `joins` are the sinks whose state is that of
-    an earlier release, with sliding windows and as-of joins as joins of Spark.
+    `subjects` are the schemas of sources with a registry; without them they are fetched. `former` are the sinks and views whose
+    state is that of an earlier release: joins of Spark for sliding windows and as-of joins, and tables in Python.
     """
     spec = revision.spec
     ends: Endpoints = endpoints or KafkaEndpoints(spark, revision)
@@ -110,7 +111,7 @@ def compile_revision(
         )
         stream.createOrReplaceTempView(source.name)
         stream.createOrReplaceTempView(_SOURCE_PREFIX + source.name)
-    sinks = _compile_sinks(spark, revision, ends, joins)
+    sinks = _compile_sinks(spark, revision, ends, former)
     late_records = find_late_record_views(spark, spec, {each.sink: each.views for each in sinks})
     for view in late_records:
         LateRecordRows(spark, spec, sources, view).check()
@@ -118,18 +119,23 @@ def compile_revision(
 
 
 def _compile_sinks(
-    spark: SparkSession, revision: Revision, ends: Endpoints, joins: Collection[str]
+    spark: SparkSession, revision: Revision, ends: Endpoints, former: Collection[tuple[str, str]]
 ) -> tuple[CompiledSink, ...]:
-    """Return the queries of all sinks: first those that keep each row once, then those of statements alone."""
+    """Return the queries of all sinks. Those for which other views have state in the module in Java are compiled together."""
     spec, compiled = revision.spec, {}
-    views = define_views(spark, spec, one_sided=True)
-    found = [sink for sink in spec.sinks if sink.name in joins or _needs_statement(spark, spec, sink)]
-    for sink in (sink for sink in spec.sinks if sink not in found):
-        compiled[sink.name] = _compile_sink(spark, revision, views, sink, ends)
-    if found and any(view.sliding or view.as_of for view in spec.views):
-        define_views(spark, spec)
-    for sink in found:
-        compiled[sink.name] = _compile_sink(spark, revision, views, sink, ends)
+    every = frozenset(view.name for view in spec.views)
+    one_sided = frozenset(view.name for view in spec.views if view.sliding or view.as_of)
+    views = define_views(spark, spec, every)
+    groups: dict[frozenset[str], list[Sink]] = {every: []}
+    for sink in spec.sinks:
+        others = {view for name, view in former if name == sink.name}
+        others |= one_sided if _needs_statement(spark, spec, sink) else set()
+        groups.setdefault(every - others, []).append(sink)
+    for native, sinks in groups.items():
+        if native != every:
+            define_views(spark, spec, native)
+        for sink in sinks:
+            compiled[sink.name] = _compile_sink(spark, revision, views, sink, ends)
     return tuple(compiled[sink.name] for sink in spec.sinks)
 
 

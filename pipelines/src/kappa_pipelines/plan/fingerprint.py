@@ -30,7 +30,13 @@ from kappa_pipelines.analysis.catalyst import (
 from kappa_pipelines.kafka.subscription import build_subscription
 from kappa_pipelines.plan.compile import Compiled, CompiledSink
 
-_IN_PYTHON = {"TransformWithStateInPySpark", "FlatMapGroupsInPandasWithState"}
+IN_PYTHON, _IN_JAVA = "state in Python", "state of tables"
+_BY_DEFINITION = {
+    "TransformWithStateInPySpark": IN_PYTHON,
+    "FlatMapGroupsInPandasWithState": IN_PYTHON,
+    "TransformWithState": _IN_JAVA,
+}
+"""Operators whose state depends on the whole definition of their view."""
 
 
 class OperatorFingerprint(Status):
@@ -130,12 +136,14 @@ class _Reader:
                 yield _keyed(view, "set of first rows", plan.keys(), plan.child())
             case "Join" if _has_state(plan):
                 yield self._read_join(plan, view)
-            case "TransformWithState" if view is not None:
+            case "TransformWithState" if view is not None and (
+                self._views[view].sliding or self._views[view].as_of
+            ):
                 yield _read_one_sided(plan, self._views[view])
-            case kind if kind in _IN_PYTHON:
+            case kind if kind in _BY_DEFINITION:
                 defined = () if view is None else (describe_view(self._views[view]),)
                 yield OperatorFingerprint(
-                    view=view, operator="state in Python", parts={"definition": defined}
+                    view=view, operator=_BY_DEFINITION[kind], parts={"definition": defined}
                 )
             case _:
                 return

@@ -3,7 +3,7 @@
 Views may be declared in any order: one that reads a view that is not defined yet is defined after it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from py4j.protocol import Py4JJavaError
@@ -74,11 +74,12 @@ def _find_place(view: View, written: View) -> Place:
 
 
 def define_views(
-    spark: SparkSession, spec: PipelineSpec, *, one_sided: bool = False
+    spark: SparkSession, spec: PipelineSpec, native: Collection[str] = ()
 ) -> tuple[DefinedView, ...]:
     """Define every view after those that it reads, and return them in that order.
 
-    With `one_sided`, operators that can keep each row once do, other than their statement.
+    `native` are the views whose state the module in Java keeps if it can: sliding windows and as-of joins each row once, other than
+    their statement, and tables.
     """
     check_views(spark, spec)
     ordered: list[DefinedView] = []
@@ -87,7 +88,7 @@ def define_views(
     while pending:
         before, waits = len(pending), {}
         for view in tuple(pending.values()):
-            defined = _define_view(spark, spec, view, scans, one_sided=one_sided)
+            defined = _define_view(spark, spec, view, scans, native=view.name in native)
             if isinstance(defined, DefinedView):
                 ordered.append(defined)
                 del pending[view.name]
@@ -99,7 +100,7 @@ def define_views(
 
 
 def _define_view(
-    spark: SparkSession, spec: PipelineSpec, written: View, scans: dict[str, int], *, one_sided: bool
+    spark: SparkSession, spec: PipelineSpec, written: View, scans: dict[str, int], *, native: bool
 ) -> DefinedView | str:
     """Define the view, or return the name of a view that it reads and that is not defined yet.
 
@@ -108,11 +109,11 @@ def _define_view(
     view = expand_calls(written)
     place = _find_place(view, written)
     try:
-        frame, statement = build_frame(spark, view), None
+        frame, statement = build_frame(spark, view, native=native), None
         if frame is None:
             statement = build_statement(spark, view)
             count, frame = _query(spark, place, statement, scans)
-            if one_sided:
+            if native:
                 frame = build_one_sided(spark, view) or frame
         else:
             count = sum(scans.get(read, 1) for read in find_reads(get_plan(frame)))

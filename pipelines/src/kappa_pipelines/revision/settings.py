@@ -96,6 +96,8 @@ NATIVE_JSON = "spark.sql.kappa.nativeJson"
 """Set to false, Spark's own functions read and write JSON."""
 ONE_SIDED = "spark.sql.kappa.oneSidedState"
 """Set to false, sliding windows and as-of joins have the plan and the state of releases before ADR 81."""
+NATIVE_TABLES = "spark.sql.kappa.nativeTables"
+"""Set to false, joins of tables and lookups keep their state in Python, as releases before ADR 83."""
 
 # Settings that the operator or the user may override.
 DEFAULTS: dict[str, str] = {
@@ -107,6 +109,7 @@ DEFAULTS: dict[str, str] = {
     # Reads and writes JSON faster than Spark (ADR 79).
     EXTENSIONS: "kappa.json.Extensions",
     ONE_SIDED: "true",
+    NATIVE_TABLES: "true",
 }
 
 

@@ -9,6 +9,7 @@ from kappa_crds.view import View
 from kappa_crds.window import Window
 from kappa_pipelines.analysis.state import State
 from kappa_pipelines.transforms.lookup import build_lookup, describe_lookup
+from kappa_pipelines.transforms.native_tables import RunTableStep, choose_runner
 from kappa_pipelines.transforms.one_sided import describe_as_of, describe_sliding
 from kappa_pipelines.transforms.patterns.frame import build_pattern, describe_pattern
 from kappa_pipelines.transforms.projection import build_projection
@@ -19,9 +20,11 @@ from kappa_pipelines.transforms.sourcing import build_sourcing, describe_aggrega
 from kappa_pipelines.transforms.table_join import build_table_join, describe_table_join
 from kappa_pipelines.transforms.window import build_corrected, is_corrected
 
-_BUILDERS: Mapping[str, Callable[[SparkSession, str, Any], DataFrame]] = {
+_TABLES: Mapping[str, Callable[[SparkSession, str, Any, RunTableStep], DataFrame]] = {
     "lookup": build_lookup,
     "tableJoin": build_table_join,
+}
+_BUILDERS: Mapping[str, Callable[[SparkSession, str, Any], DataFrame]] = {
     "pattern": build_pattern,
     "search": build_search,
     "eventSourced": build_sourcing,
@@ -43,12 +46,14 @@ _STATES: Mapping[str, Callable[[str, Any], State]] = {
 }
 
 
-def build_frame(spark: SparkSession, view: View) -> DataFrame | None:
-    """Return the view's rows, or None if it is a statement.
+def build_frame(spark: SparkSession, view: View, *, native: bool) -> DataFrame | None:
+    """Return the view's rows, or None if it is a statement. With `native`, the module in Java keeps tables if it can.
 
     AnalysisException if what it reads is not defined, SpecError if the view is invalid.
     """
     operator = view.operator
+    if view.kind in _TABLES:
+        return _TABLES[view.kind](spark, view.name, operator, choose_runner(spark, view, native=native))
     if view.kind not in _BUILDERS or (isinstance(operator, Window) and not is_corrected(operator)):
         return None
     return _BUILDERS[view.kind](spark, view.name, operator)

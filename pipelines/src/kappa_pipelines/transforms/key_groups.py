@@ -70,6 +70,12 @@ class Step(Protocol):
         return None
 
 
+class TableStep(Step, Protocol):
+    """A step over changes of tables. `native` is its name in the module in Java."""
+
+    native: str
+
+
 @dataclass(frozen=True)
 class Output:
     """The columns of a step's output, in the order of its rows.

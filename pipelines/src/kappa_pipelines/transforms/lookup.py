@@ -1,7 +1,7 @@
 """Lookups: each event with the current row of a table, without delay.
 
-The current row is the one after all changes up to and including the same batch. The table is state in Python, distributed over key
-groups by its key; events are not stored. A NULL key finds nothing.
+The current row is the one after all changes up to and including the same batch. The table is state, distributed by its key; events are
+not stored. A NULL key finds nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,8 @@ from kappa_crds.joins import Lookup, Unmatched
 from kappa_pipelines.analysis.catalyst import DELAY
 from kappa_pipelines.analysis.state import State
 from kappa_pipelines.transforms.inputs import Input, check_new_columns, read_input
-from kappa_pipelines.transforms.key_groups import Output, Row, Step, pack, run_step, unpack
+from kappa_pipelines.transforms.key_groups import Output, Row, TableStep, pack, unpack
+from kappa_pipelines.transforms.native_tables import RunTableStep
 from kappa_pipelines.transforms.stored import Kept
 from kappa_pipelines.transforms.tables import (
     check_table,
@@ -30,11 +31,13 @@ from kappa_pipelines.transforms.versions import Change
 _OUTPUT = Output({"event": "STRING", "found": "STRING"})
 
 
-class LookupStep(Step):
+class LookupStep(TableStep):
     """Stores the rows of a table and finds them for events.
 
     Input rows are (key, event, order, body): a change of the table if `event` is NULL, and a truncation if the key is, too.
     """
+
+    native = "find"
 
     def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterable[Row]:  # noqa: D102 - see Step
         changes = ((key, Change(order, body)) for key, event, order, body in rows if event is None)
@@ -60,15 +63,15 @@ def _read(kept: Kept, key: str) -> str | None:
     return None if found is None else found[1]
 
 
-def build_lookup(spark: SparkSession, view: str, lookup: Lookup) -> DataFrame:
-    """Return the events with the rows found; SpecError for unknown columns."""
+def build_lookup(spark: SparkSession, view: str, lookup: Lookup, run: RunTableStep) -> DataFrame:
+    """Return the events with the rows found; SpecError for unknown columns. `run` runs its step."""
     events, table = read_input(spark, lookup.from_), read_input(spark, lookup.table.from_)
     _check(view, lookup, events, table)
     rows = _select_events(spark, lookup, events).unionByName(
         select_rows(spark, lookup.table, lookup.key, lookup.columns), allowMissingColumns=True
     )
     given = {"key": f.col("key"), "event": f.col("event"), "order": fill_order(rows), "body": f.col("body")}
-    found = run_step(rows, "key", given, LookupStep(), _OUTPUT, to_all=find_truncations("key", lookup.table))
+    found = run(rows, "key", given, LookupStep(), _OUTPUT, to_all=find_truncations("key", lookup.table))
     if lookup.unmatched is Unmatched.DROP:
         found = found.where(f.col("found").isNotNull())
     return _unpack(found, lookup, events, table)

@@ -26,7 +26,8 @@ from kappa_pipelines.analysis.change_version import UNAVAILABLE, is_version
 from kappa_pipelines.analysis.state import State
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.transforms.inputs import Input, check_new_columns, quote, read_input
-from kappa_pipelines.transforms.key_groups import Output, Row, Step, run_step, unpack
+from kappa_pipelines.transforms.key_groups import Output, Row, TableStep, unpack
+from kappa_pipelines.transforms.native_tables import RunTableStep
 from kappa_pipelines.transforms.stored import Kept
 from kappa_pipelines.transforms.table_pairs import DROP, LEAVE, LEFT, PUT, RIGHT, PairStep
 from kappa_pipelines.transforms.tables import (
@@ -46,12 +47,14 @@ _JOINED = Output({"body": "STRING", "found": "STRING", "deleted": "BOOLEAN"})
 _NULL_KEY = ""  # a row without a reference; no key in JSON is empty
 
 
-class FollowStep(Step):
+class FollowStep(TableStep):
     """Stores the reference and body of each left row, and sends messages to the right rows.
 
     Input rows are (id, to, order, body), output rows (to, id, verb, known, body); `known` means that the row existed before, and the
     body of `leave` is what the row references now.
     """
+
+    native = "follow"
 
     def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterator[Row]:  # noqa: D102 - see Step
         changes = ((key, Change(order, body, to)) for key, to, order, body in rows)
@@ -76,7 +79,7 @@ def _find_left(kept: Kept, key: str) -> Change | None:
     return Change(order, body, to)
 
 
-class MatchStep(Step):
+class MatchStep(TableStep):
     """Stores the right rows and the left rows that reference them, and joins them.
 
     Input rows are (to, id, verb, known, body, order): a change of the right row if `verb` is NULL, else a message of the first
@@ -85,6 +88,7 @@ class MatchStep(Step):
 
     def __init__(self, *, inner: bool) -> None:
         self._inner = inner
+        self.native = "inner match" if inner else "match"
 
     def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterator[Row]:  # noqa: D102 - see Step
         changes = find_news(
@@ -127,12 +131,13 @@ def _find_right(kept: Kept, to: str) -> Change | None:
     return None if right is None else Change(*right)
 
 
-def build_table_join(spark: SparkSession, view: str, join: TableJoin) -> DataFrame:
-    """Return the changes of the joined table; SpecError where the view names what is not there."""
+def build_table_join(spark: SparkSession, view: str, join: TableJoin, run: RunTableStep) -> DataFrame:
+    """Return the changes of the joined table; SpecError where the view names what is not there. `run` runs its steps."""
     left, right = read_input(spark, join.left.from_), read_input(spark, join.right.from_)
     _check(view, join, left, right)
-    references = _follow(spark, join.left, join.key, join.foreign_key, left.columns)
-    joined = _match(spark, join, references) if join.right_key is None else _pair(spark, join, references)
+    references = _follow(spark, join.left, join.key, join.foreign_key, left.columns, run=run)
+    build = _match if join.right_key is None else _pair
+    joined = build(spark, join, references, run)
     return _unpack(joined, join, left.schema, pick_types(right, join.columns))
 
 
@@ -142,33 +147,35 @@ def _follow(
     key: Sequence[str],
     references: Mapping[str, str],
     body: Sequence[str],
+    *,
+    run: RunTableStep,
 ) -> DataFrame:
     """Return the messages of a table's rows to what they reference: its columns, and the names that the values have in the key there."""
     known = reduce(and_, (f.col(quote(name)).isNotNull() for name in references))
     to = f.when(known, pack_key(list(references), references.values()))
     columns: dict[str, Column] = {"id": pack_key(key, key), "to": to}
     changes = select_changes(spark.table(table.from_), table, columns, body)
-    taken = {name: f.col(name) for name in ("id", "to", "order", "body")}
-    return run_step(changes, "id", taken, FollowStep(), _MESSAGES, to_all=find_truncations("id", table))
+    taken = {"id": f.col("id"), "to": f.col("to"), "order": fill_order(changes), "body": f.col("body")}
+    return run(changes, "id", taken, FollowStep(), _MESSAGES, to_all=find_truncations("id", table))
 
 
-def _match(spark: SparkSession, join: TableJoin, references: DataFrame) -> DataFrame:
+def _match(spark: SparkSession, join: TableJoin, references: DataFrame, run: RunTableStep) -> DataFrame:
     changes = select_rows(spark, join.right, join.foreign_key, join.columns).withColumnRenamed("key", "to")
     both = references.unionByName(changes, allowMissingColumns=True)
     given = {name: f.col(name) for name in ("to", "id", "verb", "known", "body")} | {
         "order": fill_order(both)
     }
     step = MatchStep(inner=join.unmatched is Unmatched.DROP)
-    return run_step(both, "to", given, step, _JOINED, to_all=find_truncations("to", join.right))
+    return run(both, "to", given, step, _JOINED, to_all=find_truncations("to", join.right))
 
 
-def _pair(spark: SparkSession, join: TableJoin, lefts: DataFrame) -> DataFrame:
+def _pair(spark: SparkSession, join: TableJoin, lefts: DataFrame, run: RunTableStep) -> DataFrame:
     own = {name: name for name in join.foreign_key.values()}
     taken = list(dict.fromkeys(join.columns.values()))
-    rights = _follow(spark, join.right, join.right_key or (), own, taken)
+    rights = _follow(spark, join.right, join.right_key or (), own, taken, run=run)
     both = lefts.withColumn("side", f.lit(LEFT)).unionByName(rights.withColumn("side", f.lit(RIGHT)))
     given = {name: f.col(name) for name in ("to", "side", "id", "verb", "body")}
-    return run_step(both.where(f.col("to") != _NULL_KEY), "to", given, PairStep(), _JOINED)
+    return run(both.where(f.col("to") != _NULL_KEY), "to", given, PairStep(), _JOINED)
 
 
 def describe_table_join(view: str, join: TableJoin) -> State:

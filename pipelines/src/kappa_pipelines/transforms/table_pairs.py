@@ -6,7 +6,7 @@ The value is the key of neither table, so both have a step before it that follow
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kappa_pipelines.transforms.key_groups import Row, Step
+from kappa_pipelines.transforms.key_groups import Row, TableStep
 from kappa_pipelines.transforms.stored import Kept
 
 PUT = "put"
@@ -42,12 +42,14 @@ class _Side:
         return {key: body for key, body in self.rows.items() if key not in self.gone} | self.put
 
 
-class PairStep(Step):
+class PairStep(TableStep):
     """Stores the rows of both tables by the value that joins them, and pairs them.
 
     Input rows are (value, side, key, verb, body), output rows (left body, right body, deleted). A pair has at most one output in a
     batch. Where both rows of a pair move to the same value in one batch, the step of that value writes the pair, so it is not deleted.
     """
+
+    native = "pair"
 
     def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterator[Row]:  # noqa: D102 - see Step
         messages: dict[str, list[Row]] = {}

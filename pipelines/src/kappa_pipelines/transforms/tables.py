@@ -7,7 +7,7 @@ from operator import and_
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import BooleanType, IntegralType, StructField, StructType
+from pyspark.sql.types import BooleanType, IntegralType, LongType, StructField, StructType
 
 from kappa_crds.joins import Table
 from kappa_crds.reasons import Reason
@@ -66,8 +66,9 @@ def _read_flag(column: str | None) -> Column:
 
 
 def fill_order(rows: DataFrame) -> Column:
-    """Return the order of changes, 0 for other rows: a NULL would make numbers inexact."""
-    return f.coalesce(f.col("order"), f.lit(0).cast(rows.schema["order"].dataType))
+    """Return the order of changes, 0 or an empty version where it is NULL: a NULL would make numbers inexact."""
+    is_number = isinstance(rows.schema["order"].dataType, LongType)
+    return f.coalesce(f.col("order"), f.lit(0).cast("bigint") if is_number else f.lit("{}"))
 
 
 def select_rows(

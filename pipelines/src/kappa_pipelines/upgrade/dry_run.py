@@ -42,7 +42,7 @@ from kappa_pipelines.sinks.kafka import name_query
 from kappa_pipelines.sinks.rejected_records import route_records
 from kappa_pipelines.sinks.targets import Targets
 from kappa_pipelines.upgrade.compare import Finding, compare_partitions, compare_pipelines, judge
-from kappa_pipelines.upgrade.fingerprints import find_joins, read_fingerprints
+from kappa_pipelines.upgrade.fingerprints import find_former, read_fingerprints
 from kappa_pipelines.upgrade.repartition import repartition_copy, set_partitions
 
 _COPY = "dry-run-"
@@ -70,7 +70,7 @@ class NoopEndpoints(KafkaEndpoints):
 class DryRun:
     """The dry run of one revision while the present driver runs. It writes only its copy.
 
-    After `run`, `subjects` are those of the registries, and `joins` the sinks whose state is of joins of Spark.
+    After `run`, `subjects` are those of the registries, and `former` the sinks and views whose state has an earlier form.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class DryRun:
         topics: Mapping[str, int] | None = None,
     ) -> None:
         self.subjects: Subjects = {}
-        self.joins: frozenset[str] = frozenset()
+        self.former: frozenset[tuple[str, str]] = frozenset()
         self._spark = spark
         self._revision = revision
         self._files = open_checkpoint(revision.checkpoint, revision.connection).files
@@ -120,9 +120,9 @@ class DryRun:
         limited = spec.model_copy(update={"trigger": small, "sources": sources})
         changes = {"checkpoint": self._copy.root, "spec": limited}
         revision = self._revision.model_copy(update=changes)
-        self.subjects, self.joins = resolve_subjects(revision, self._copy), find_joins(self._files, spec)
+        self.subjects, self.former = resolve_subjects(revision, self._copy), find_former(self._files, spec)
         ends = NoopEndpoints(self._spark, revision, self._targets, self._idle_folder, topics=self._topics)
-        return compile_revision(self._spark, revision, ends, self.subjects, self.joins)
+        return compile_revision(self._spark, revision, ends, self.subjects, self.former)
 
     def _find(self, points: tuple[QueryPoint, ...], compiled: Compiled) -> Iterator[Finding]:
         """Yield all findings. Run batches if no finding prevents that."""

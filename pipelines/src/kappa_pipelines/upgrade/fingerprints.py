@@ -9,7 +9,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.upgrade import VerdictKind
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import LostDataError
-from kappa_pipelines.plan.fingerprint import QueryFingerprint, update_names
+from kappa_pipelines.plan.fingerprint import IN_PYTHON, QueryFingerprint, update_names
 from kappa_pipelines.upgrade.compare import compare_pipelines, judge
 
 _FOLDER = "_plans"
@@ -66,13 +66,18 @@ def _list_sinks(files: Folder) -> set[str]:
     return {name for name in files.names(_FOLDER) if not name.startswith(".")}
 
 
-def find_joins(files: Folder, spec: PipelineSpec) -> frozenset[str]:
-    """Return the sinks whose sliding windows and as-of joins have the state of joins, as releases before ADR 81 kept it."""
-    views = {view.name for view in spec.views if view.sliding is not None or view.as_of is not None}
+def find_former(files: Folder, spec: PipelineSpec) -> frozenset[tuple[str, str]]:
+    """Return the sinks and views whose state is that of an earlier release.
+
+    It is a join for sliding windows and as-of joins before ADR 81, and in Python for tables before ADR 83.
+    """
+    forms = {view.name: "join" for view in spec.views if view.sliding or view.as_of}
+    forms |= {view.name: IN_PYTHON for view in spec.views if view.table_join or view.lookup}
     return frozenset(
-        sink
+        (sink, each.view)
         for sink, shape in read_fingerprints(files).items()
-        if any(each.operator == "join" and each.view in views for each in shape.operators)
+        for each in shape.operators
+        if each.view is not None and forms.get(each.view) == each.operator
     )
 
 

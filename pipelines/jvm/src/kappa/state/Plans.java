@@ -4,8 +4,10 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Encoder;
 import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -35,7 +37,7 @@ import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** The plans of operators that keep each row once. Python calls these methods. */
+/** The plans of operators with state in the JVM. Python calls these methods. */
 public final class Plans {
     /** The name of the one column of a plan, a struct. */
     public static final String ROW = "__kappa_row";
@@ -73,22 +75,51 @@ public final class Plans {
         return transform(rows, step, merge(event, version.asNullable()), version, event);
     }
 
+    /** Return the output of a step of tables over rows whose last column is their key as bytes, as Spark expects what it groups by. */
+    public static Dataset<Row> runTableStep(Dataset<Row> rows, String step, String output) {
+        StructType columns = rows.schema();
+        int order = List.of(columns.fieldNames()).indexOf("order");
+        boolean hasVersions = order >= 0 && columns.fields()[order].dataType().equals(DataTypes.StringType);
+        TableStep processor = switch (step) {
+            case "follow" -> new Follow(hasVersions);
+            case "match" -> new Match(hasVersions, false);
+            case "inner match" -> new Match(hasVersions, true);
+            case "pair" -> new Pair();
+            case "find" -> new Find(hasVersions);
+            default -> throw new IllegalArgumentException("no step " + step);
+        };
+        LogicalPlan plan = classic(rows).queryExecution().analyzed();
+        List<Attribute> given = new ArrayList<>(CollectionConverters.asJava(plan.output()));
+        Attribute key = given.remove(given.size() - 1);
+        return transform(rows, plan, key, given, Encoders.BINARY(), processor, TimeMode.None(), StructType.fromDDL(output));
+    }
+
     private static Dataset<Row> transform(Dataset<Row> rows, Step step, StructType output, StructType version, StructType event) {
-        org.apache.spark.sql.classic.Dataset<Row> given = (org.apache.spark.sql.classic.Dataset<Row>) rows;
-        LogicalPlan sharded = addShard(given.queryExecution().analyzed());
+        LogicalPlan sharded = addShard(classic(rows).queryExecution().analyzed());
         List<Attribute> columns = new ArrayList<>(CollectionConverters.asJava(sharded.output()));
         Attribute shard = columns.remove(columns.size() - 1);
-        StructType key = (StructType) columns.get(0).dataType();
-        Seq<Attribute> groups = sequence(List.of(shard)), data = sequence(columns);
+        KeyedEvents processor = new KeyedEvents(step, (StructType) columns.get(0).dataType(), version, event);
+        return transform(rows, sharded, shard, columns, Encoders.INT(), processor, TimeMode.EventTime(), output);
+    }
+
+    /** Return the output of a processor over the groups of a plan; `kind` is the type of what it groups by. */
+    private static Dataset<Row> transform(
+            Dataset<Row> rows, LogicalPlan plan, Attribute group, List<Attribute> columns, Encoder<?> kind,
+            StatefulProcessor<Object, InternalRow, InternalRow> step, TimeMode time, StructType output) {
+        Seq<Attribute> groups = sequence(List.of(group)), data = sequence(columns);
         Expression read = readRow(columns);
         @SuppressWarnings({"unchecked", "rawtypes"})
-        StatefulProcessor<Object, Object, Object> processor = (StatefulProcessor) new KeyedEvents(step, key, version, event);
+        StatefulProcessor<Object, Object, Object> processor = (StatefulProcessor) step;
         @SuppressWarnings({"unchecked", "rawtypes"})
-        ExpressionEncoder<Object> encoder = (ExpressionEncoder) org.apache.spark.sql.catalyst.encoders.package$.MODULE$.encoderFor(Encoders.INT());
-        LogicalPlan plan = new TransformWithState(
-                shard, read, groups, data, processor, TimeMode.EventTime(), OutputMode.Append(), encoder, reference(ROW, output), sharded,
+        ExpressionEncoder<Object> encoder = (ExpressionEncoder) org.apache.spark.sql.catalyst.encoders.package$.MODULE$.encoderFor(kind);
+        LogicalPlan transformed = new TransformWithState(
+                group, read, groups, data, processor, time, OutputMode.Append(), encoder, reference(ROW, output), plan,
                 false, groups, data, read, new LocalRelation(attributes(encoder.schema()), sequence(List.of()), false, Option.empty()));
-        return org.apache.spark.sql.classic.Dataset.ofRows(given.sparkSession(), plan);
+        return org.apache.spark.sql.classic.Dataset.ofRows(classic(rows).sparkSession(), transformed);
+    }
+
+    private static org.apache.spark.sql.classic.Dataset<Row> classic(Dataset<Row> rows) {
+        return (org.apache.spark.sql.classic.Dataset<Row>) rows;
     }
 
     /** Add the shard of a row's key after its columns, where Spark expects what it groups by. Keys that are equal in SQL have the same bytes: NaN, and zeros of either sign. */
