@@ -1,9 +1,10 @@
 """What a pipeline reads: a topic, how its values become columns, and when things happened."""
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from kappa_crds.envelope import Envelope, Transactions
 from kappa_crds.format import Format, SchemaRegistry
@@ -116,6 +117,13 @@ def _name_subject(format_: str) -> Rule:
     )
 
 
+def _check_start(text: str) -> str:
+    """Raise ValueError for a date that no calendar has, which the pattern of the schema takes."""
+    if text not in ("earliest", "latest"):
+        datetime.fromisoformat(text)
+    return text
+
+
 class Source(Model):
     """Topics read as one stream."""
 
@@ -167,6 +175,7 @@ class Source(Model):
     starting_offsets: Annotated[
         str,
         Field(max_length=64),
+        AfterValidator(_check_start),
         Rule(
             "self == 'earliest' || self == 'latest' || self.matches('^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$')",
             "must be earliest, latest, or a time such as 2013-01-01T00:00:00Z",

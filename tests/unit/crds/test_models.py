@@ -22,6 +22,7 @@ from kappa_crds.pod_volumes import Volume
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Kind
 from kappa_crds.schema import build_structural_schema
+from kappa_crds.source import Source
 from kappa_crds.topic import TopicSpec
 
 GOOD = read_good()
@@ -209,6 +210,13 @@ def test_a_model_cannot_be_changed_in_place() -> None:
 def test_a_spec_refuses_an_unknown_field() -> None:
     with pytest.raises(ValidationError, match="bootstrapServer"):
         KafkaClusterSpec.model_validate({"bootstrapServers": ["a:1"], "bootstrapServer": "a:1"})
+
+
+def test_a_start_on_a_day_that_no_calendar_has_is_refused() -> None:
+    source = {"name": "a", "topic": "t", "format": {"raw": {}}}
+    assert Source.model_validate({**source, "startingOffsets": "2024-02-29T00:00:00Z"})
+    with pytest.raises(ValidationError, match="day is out of range"):
+        Source.model_validate({**source, "startingOffsets": "2026-02-29T00:00:00Z"})
 
 
 def test_a_status_of_another_version_keeps_what_is_unknown() -> None:
