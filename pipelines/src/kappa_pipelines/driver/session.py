@@ -49,7 +49,8 @@ def launch_jvm(settings: Mapping[str, Any]) -> None:
     A failure is not reported here: `start_session` then starts the JVM itself and raises the error.
     """
     use_own_python()
-    conf = SparkConf(loadDefaults=False).setAll(list(_complete(settings).items()))
+    complete = _direct_compilers(_complete(settings))
+    conf = SparkConf(loadDefaults=False).setAll(list(complete.items()))
     threading.Thread(target=_launch, args=(conf,), name="launch", daemon=True).start()
 
 
@@ -69,6 +70,16 @@ def _complete(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with the options of the driver's JVM."""
     with as_file(files("kappa_pipelines") / "log4j2.properties") as properties:
         options = f" -Dlog4j2.configurationFile=file:{properties}{_archive_options()}"
+    return {**settings, _JAVA_OPTIONS[0]: settings[_JAVA_OPTIONS[0]] + options}
+
+
+def _direct_compilers(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with which C2 leaves out what runs only while a driver starts: parsers, and makers of lambda expressions (ADR 84).
+
+    The JVM prints a line about it, which commands of the laptop must not.
+    """
+    with as_file(files("kappa_pipelines") / "compiler.directives") as directives:
+        options = f" -XX:+UnlockDiagnosticVMOptions -XX:CompilerDirectivesFile={directives}"
     return {**settings, _JAVA_OPTIONS[0]: settings[_JAVA_OPTIONS[0]] + options}
 
 
