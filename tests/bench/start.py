@@ -1,11 +1,14 @@
 """How long a driver takes from the start of its process to its first committed batch: `python tests/bench/start.py [--quick] [--rounds N]`.
 
-The driver is started as its pod starts it: `python -m kappa_pipelines`, with Spark's jars in the order and with the archive of classes that
-the commands of the image's Dockerfile make, here in a folder of the bench. It reads a small topic of a real broker. Two pipelines take
-turns: one without state, and one that counts in windows and keeps its state in RocksDB. Each start is cold: processes, checkpoint and
-output are new; only the pages of files are in memory.
+The driver is started as its pod starts it: by the entrypoint of the pipelines image, with the image as its root. The image is built first. The
+driver reads a small topic of a real broker. Two pipelines take turns: one without state, and one that counts in windows and keeps its state in
+RocksDB. Each start is cold: processes, checkpoint and output are new; only the pages of files are in memory.
 
-The phases come from the lines that the driver logs, the start of its JVM, and the times of files in the checkpoint:
+With `--before IMAGE` the drivers of another image take turns with those of this one. `python tests/bench/start.py --build IMAGE` builds the
+image of a checkout of another commit, into which this file was copied. With `--cluster` the start of a pipeline on the local cluster is measured
+too, by `first_output.py`.
+
+The phases come from the lines that the driver logs, and the times of files in the checkpoint:
 
 - `imports`: until the driver logs its first line
 - `checks`: until Kafka and the permissions are checked
@@ -14,42 +17,50 @@ The phases come from the lines that the driver logs, the start of its JVM, and t
 - `query`: until all queries are started
 - `batch`: until the first batch is committed
 
-The last line is one JSON object: the median seconds of each pipeline; `process_s` is the greater of the two.
+The last line is one JSON object: the median seconds of each pipeline; `process_s` is the greater of the two, and `process_ratio` is that by the
+one of before.
 """
 
 import argparse
 import json
-import os
-import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import product
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import psutil
-import pyspark
 
 from bench.spark_queries import SPECS, build_revision
 from bench.throughput import drop_topic, log, make_topic, produce
 from kappa_crds.revision import Revision
-from kappa_pipelines.jars import fetch_jars
+from lab import buildah, images
 from lab.broker import Broker
-from lab.paths import REPOSITORY
+from lab.shell import run as run_program
 from spark.processes import DriverProcess
 
 RECORDS = 10_000
 ROUNDS, QUICK_ROUNDS = 7, 3
 _CONF = {"spark.master": "local[2]", "spark.driver.memory": "1g"}
 _DEADLINE = 120.0
+_OWN = "localhost/kappa/start:now"
+_ENTER = """
+set -e
+for each in /proc /dev /etc/hosts /etc/resolv.conf "$1"; do
+    if [ -d "$each" ]; then mkdir -p "$0$each"; else touch "$0$each"; fi
+    mount --rbind "$each" "$0$each"
+done
+exec chroot "$0" "${@:2}"
+"""
+"""Runs a program with another root. Its arguments are the root, a folder, and the program."""
 PHASES = {
     "imports": "control server started",
     "checks": "kafka is available",
@@ -60,23 +71,46 @@ PHASES = {
 """The line of the driver's log that ends each phase."""
 
 
+@dataclass(frozen=True)
+class Side:
+    """An image whose files are at `root`, and its environment."""
+
+    name: str
+    root: Path
+    environment: dict[str, str]
+
+    def build_command(self, folder: Path) -> list[str]:
+        """Return the command that runs the entrypoint with the image as its root, and a folder of the machine at the same place in it."""
+        variables = [f"{name}={value}" for name, value in self.environment.items()]
+        entrypoint = ["/usr/bin/env", *variables, "bash", "-p", "/opt/entrypoint.sh", "driver"]
+        return ["unshare", "--mount", "bash", "-c", _ENTER, str(self.root), str(folder), *entrypoint]
+
+
 @contextmanager
-def build_home() -> Iterator[Path]:
-    """Give a folder with Spark as the image has it, made by the same commands: jars, their order, and the archive of classes."""
-    with tempfile.TemporaryDirectory(dir=sys.prefix, prefix="start-") as folder:
-        home = Path(folder, "spark")
-        _run_tool("prune_jars", Path(pyspark.__file__).parent, home)
-        for jar in fetch_jars():
-            shutil.copy(jar, home / "jars")
-        log("recording the archive of classes")
-        for action in ("order", "record", "check"):
-            _run_tool("archive_classes", action, home)
-        yield home
+def open_sides(now: str | None, before: str | None) -> Iterator[list[Side]]:
+    """Give an image, by default the one of this checkout, which is built; and, if it is measured, the one of before."""
+    if now is None:
+        build_image(_OWN)
+    found = {"now": now or _OWN, **({} if before is None else {"before": before})}
+    with ExitStack() as stack:
+        yield [stack.enter_context(_open_image(name, image)) for name, image in found.items()]
 
 
-def _run_tool(name: str, *arguments: str | Path) -> None:
-    command = [sys.executable, REPOSITORY / "pipelines" / f"{name}.py", *arguments]
-    subprocess.run(command, check=True, capture_output=True)
+def build_image(reference: str) -> None:
+    """Build the pipelines image of this checkout."""
+    images.build_own_jar()
+    images._build(images.choose(["pipelines"])[0], reference)
+
+
+@contextmanager
+def _open_image(name: str, image: str) -> Iterator[Side]:
+    container = run_program(buildah._buildah("from", "--pull-never", image)).strip()
+    try:
+        config = json.loads(run_program(buildah._buildah("inspect", container)))["OCIv1"]["config"]
+        root = run_program(buildah._buildah("mount", container)).strip()
+        yield Side(name, Path(root), dict(each.split("=", 1) for each in config["Env"]))
+    finally:
+        run_program(buildah._buildah("rm", container))
 
 
 @dataclass(frozen=True)
@@ -93,10 +127,10 @@ class Start:
         return {name: end - begin for (name, end), begin in zip(self.ends.items(), begins, strict=False)}
 
 
-def measure_start(revision: Revision, folder: Path) -> Start:
+def measure_start(side: Side, revision: Revision, folder: Path) -> Start:
     """Start a driver, wait for its first commit, and kill it."""
     begin = time.time()
-    driver = DriverProcess(folder, revision, 1)
+    driver = DriverProcess(folder, revision, 1, command=side.build_command(folder))
     try:
         commit = _await_commit(driver, Path(revision.checkpoint))
         used = _measure_cpu(driver.process.pid)
@@ -125,36 +159,51 @@ def _measure_cpu(pid: int) -> float:
     return sum(each.user + each.system for each in times)
 
 
-def run(home: Path, rounds: int) -> dict[str, list[Start]]:
-    """Return the starts of each pipeline, which take turns."""
-    archive = home / "classes.jsa"
-    os.environ |= {"SPARK_HOME": str(home), "KAPPA_CLASS_ARCHIVE": str(archive), "PYTHONUNBUFFERED": "1"}
-    found: dict[str, list[Start]] = {name: [] for name in SPECS}
+def run(sides: Sequence[Side], rounds: int) -> dict[tuple[str, str], list[Start]]:
+    """Return the starts of each side and pipeline, which take turns."""
+    found: dict[tuple[str, str], list[Start]] = {}
     with Broker() as broker:
         source = make_topic(broker.bootstrap, "records")
         produce(broker.bootstrap, source, RECORDS)
-        for _ in range(rounds):
-            for name, starts in found.items():
-                starts.append(_run_once(name, broker.bootstrap, source))
-                log(
-                    f"{name}: {starts[-1].ends['batch']:.2f} s, {_show(starts[-1])}, cpu {starts[-1].cpu:.1f}"
-                )
+        for _, name, side in product(range(rounds), SPECS, sides):
+            start = _run_once(side, name, broker.bootstrap, source)
+            found.setdefault((side.name, name), []).append(start)
+            log(f"{side.name} {name}: {start.ends['batch']:.2f} s, {_show(start)}, cpu {start.cpu:.1f}")
     return found
 
 
-def _run_once(name: str, bootstrap: str, source: str) -> Start:
+def _run_once(side: Side, name: str, bootstrap: str, source: str) -> Start:
     out = make_topic(bootstrap, "out")
     with tempfile.TemporaryDirectory(prefix="kappa-start-") as folder:
         topics = {"records": source, "out": out}
         revision = build_revision(SPECS[name], bootstrap, topics, f"{folder}/checkpoint")
         update = {"uid": str(uuid.uuid4()), "spark_conf": _CONF}
-        start = measure_start(revision.model_copy(update=update), Path(folder))
+        start = measure_start(side, revision.model_copy(update=update), Path(folder))
     drop_topic(bootstrap, out)
     return start
 
 
 def _show(start: Start) -> str:
     return ", ".join(f"{name} {seconds:.2f}" for name, seconds in start.phases.items())
+
+
+def summarize(starts: dict[str, list[Start]]) -> dict[str, object]:
+    """Return the medians of one side."""
+    result: dict[str, object] = {
+        "process_s": max(
+            round(_median(each, lambda start: start.ends["batch"]), 2) for each in starts.values()
+        )
+    }
+    for name, each in starts.items():
+        result[f"{name}_s"] = round(_median(each, lambda start: start.ends["batch"]), 2)
+        result[f"{name}_cpu_s"] = round(_median(each, lambda start: start.cpu), 1)
+        phases = {part: statistics.median(start.phases[part] for start in each) for part in each[0].phases}
+        result[f"{name}_phases"] = {part: round(seconds, 2) for part, seconds in phases.items()}
+    return result
+
+
+def _median(starts: Sequence[Start], of: Callable[[Start], float]) -> float:
+    return statistics.median(map(of, starts))
 
 
 def main() -> None:
@@ -166,17 +215,32 @@ def main() -> None:
         "--quick", action="store_true", help=f"{QUICK_ROUNDS} starts of each instead of {ROUNDS}"
     )
     parser.add_argument("--rounds", type=int, default=None)
+    parser.add_argument("--now", default=None, metavar="IMAGE", help="measure an image that was built")
+    parser.add_argument("--before", default=None, metavar="IMAGE", help="the image of another commit")
+    parser.add_argument(
+        "--build", default=None, metavar="IMAGE", help="only build the image of this checkout"
+    )
+    parser.add_argument("--cluster", action="store_true", help="measure on the local cluster too")
     arguments = parser.parse_args()
-    with build_home() as home:
-        found = run(home, arguments.rounds or (QUICK_ROUNDS if arguments.quick else ROUNDS))
-    result: dict[str, object] = {}
-    for name, starts in found.items():
-        phases = {each: statistics.median(s.phases[each] for s in starts) for each in starts[0].phases}
-        result[f"{name}_s"] = round(statistics.median(s.ends["batch"] for s in starts), 2)
-        result[f"{name}_cpu_s"] = round(statistics.median(s.cpu for s in starts), 1)
-        result[f"{name}_phases"] = {each: round(seconds, 2) for each, seconds in phases.items()}
-    process = max(statistics.median(s.ends["batch"] for s in starts) for starts in found.values())
-    print(json.dumps({"process_s": round(process, 2), **result}))
+    rounds = arguments.rounds or (QUICK_ROUNDS if arguments.quick else ROUNDS)
+    if arguments.build:
+        build_image(arguments.build)
+        return
+    with open_sides(arguments.now, arguments.before) as sides:
+        found = run(sides, rounds)
+    results = {
+        side.name: summarize({name: starts for (of, name), starts in found.items() if of == side.name})
+        for side in sides
+    }
+    result = results["now"]
+    if "before" in results:
+        ratio = float(str(result["process_s"])) / float(str(results["before"]["process_s"]))
+        result = {"process_ratio": round(ratio, 2), **result, "before": results["before"]}
+    if arguments.cluster:
+        from bench import first_output  # noqa: PLC0415 - needs the files of a cluster
+
+        result = {**first_output.run(rounds), **result}
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -34,6 +34,7 @@ class DriverProcess:
         standby: bool = False,
         role: DriverRole = DriverRole.ACTIVE,
         replay: ReplayProfile | None = None,
+        command: Sequence[str] = (sys.executable, "-m", "kappa_pipelines"),
     ) -> None:
         self.folder = folder
         self.port = free_ports(1)[0]
@@ -53,8 +54,8 @@ class DriverProcess:
             "KAPPA_CONTROL_TOKEN_FILE": str(folder / "token"),
             "KAPPA_TERMINATION_FILE": str(self.exit_file),
         }
-        command = [sys.executable, "-m", "kappa_pipelines", str(self.revision_file)]
-        self.process = subprocess.Popen(command, env=environment, stderr=self.log.open("wb"))
+        started = [*command, str(self.revision_file)]
+        self.process = subprocess.Popen(started, env=environment, stderr=self.log.open("wb"))
 
     def get(
         self, path: str, *, token: str | None = None, method: str = "GET", body: str | None = None
