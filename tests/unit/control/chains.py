@@ -140,9 +140,10 @@ def write_member(name: str, **fields: Any) -> Step:
 
 
 def delete_member(name: str) -> Step:
-    """Delete a further Pipeline."""
+    """Delete a further Pipeline. One of its name that is made later has drivers of the same names."""
 
     def step(life: Life) -> None:
+        life.node.made = [pod for pod in life.node.made if not pod.startswith(f"{name}-driver-")]
         life.operator.cluster.remove(ObjectRef(API_VERSION, "Pipeline", "shop", name))
 
     return step
