@@ -13,14 +13,17 @@ from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from kappa_crds.revision import Revision
-from kappa_pipelines.revision.settings import build_spark_settings
+from kappa_pipelines.jars import OWN
+from kappa_pipelines.revision.settings import FILE_SYSTEM, HADOOP_FILES, build_spark_settings
 
 _POLL_SECONDS = 0.5
 # pyspark logs each rejected statement and also raises an error, which the runtime explains.
 _REFUSALS = "SQLQueryContextLogger"
+_CLASS_PATH = "spark.driver.extraClassPath"
 _JAVA_OPTIONS = ("spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions")
 
 
@@ -70,7 +73,24 @@ def _complete(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with the options of the driver's JVM."""
     with as_file(files("kappa_pipelines") / "log4j2.properties") as properties:
         options = f" -Dlog4j2.configurationFile=file:{properties}{_archive_options()}"
-    return {**settings, _JAVA_OPTIONS[0]: settings[_JAVA_OPTIONS[0]] + options}
+    return {**_find_classes(settings), _JAVA_OPTIONS[0]: settings[_JAVA_OPTIONS[0]] + options}
+
+
+def _find_classes(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with which the JVM finds the classes of all jars from its start; without the runtime's own jar, with Hadoop's files.
+
+    Hadoop loads our class for local files before Spark adds `spark.jars`. In the image all jars are in Spark's own folder.
+    """
+    folder = Path(_find_spark_home(), "jars")
+    jars = [
+        jar
+        for jar in settings.get("spark.jars", "").split(",")
+        if jar and not (folder / Path(jar).name).exists()
+    ]
+    found = {**settings, **({_CLASS_PATH: os.pathsep.join(jars)} if jars else {})}
+    if not (folder / OWN).exists() and not any(jar.endswith(f"/{OWN}") for jar in jars):
+        found |= {FILE_SYSTEM: HADOOP_FILES} if FILE_SYSTEM in settings else {}
+    return found
 
 
 def _direct_compilers(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ CHECKPOINT_SETTINGS: dict[str, str] = {
     f"{_STREAMING}.checkUnfinishedRepartitionOnRestart": "false",
 }
 
+FILE_SYSTEM, HADOOP_FILES = "spark.hadoop.fs.file.impl", "org.apache.hadoop.fs.LocalFileSystem"
 # Hadoop's FileContext starts two programs (readlink) for each file that it renames on a local disk, sixty for a small batch; this
 # manager renames it by one call of the kernel. On HDFS FileContext is the one whose rename is atomic, so it stays. The file
 # system of `file:` must be set: Hive's library in Spark registers one that does not replace existing files. Ours starts no program for each
@@ -39,7 +40,7 @@ CHECKPOINT_SETTINGS: dict[str, str] = {
 LOCAL_FILES: dict[str, str] = {
     f"{_STREAMING}.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing"
     ".FileSystemBasedCheckpointFileManager",
-    "spark.hadoop.fs.file.impl": "kappa.files.LocalFiles",
+    FILE_SYSTEM: "kappa.files.LocalFiles",
 }
 
 # FileContext does not support a mount table in which a folder is a mount and its parent is not. In a bucket a rename is an atomic copy.

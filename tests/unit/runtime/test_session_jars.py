@@ -1,0 +1,35 @@
+"""The classes that a JVM finds from its start, on a laptop and in an image."""
+
+from pathlib import Path
+
+import pytest
+
+from kappa_pipelines.driver.session import _find_classes
+from kappa_pipelines.revision.settings import FILE_SYSTEM, HADOOP_FILES, LOCAL_FILES
+
+OWN = "/package/kappa-jvm.jar"
+SETTINGS = {**LOCAL_FILES, "spark.jars": f"/cache/kafka.jar,{OWN}"}
+CLASS_PATH = "spark.driver.extraClassPath"
+
+
+@pytest.fixture
+def spark_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "jars").mkdir()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    return tmp_path / "jars"
+
+
+def test_jars_that_spark_lacks_are_on_the_class_path(spark_jars: Path) -> None:
+    assert _find_classes(SETTINGS) == {**SETTINGS, CLASS_PATH: f"/cache/kafka.jar:{OWN}"}
+
+
+def test_jars_of_spark_keep_their_place(spark_jars: Path) -> None:
+    for name in ("kafka.jar", "kappa-jvm.jar"):
+        (spark_jars / name).touch()
+    assert _find_classes(SETTINGS) == SETTINGS
+
+
+def test_without_its_own_jar_a_driver_has_the_files_of_hadoop(spark_jars: Path) -> None:
+    found = _find_classes({**LOCAL_FILES, "spark.jars": "/cache/kafka.jar"})
+    assert (found[FILE_SYSTEM], found[CLASS_PATH]) == (HADOOP_FILES, "/cache/kafka.jar")
+    assert _find_classes({"spark.app.name": "diff"}) == {"spark.app.name": "diff"}
