@@ -25,7 +25,8 @@ from lab import kafka
 pytestmark = [pytest.mark.timeout(900), pytest.mark.chaos]
 Phase = ReprocessingPhase
 _WARM_UP_SECONDS = 10
-_PAUSE = 0.04
+STEP = 0.04
+"""Seconds between two calls."""
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def writing(write: Callable[[Producer, int], None]) -> Iterator[list[int]]:
     )
 
     def run() -> None:
-        while not ending.wait(_PAUSE):
+        while not ending.wait(STEP):
             write(producer, done[0])
             producer.poll(0)
             done[0] += 1
@@ -134,7 +135,7 @@ def write_order(namespace: str, started: datetime) -> Callable[[Producer, int], 
     """Return what writes an order, and a payment for two of three."""
 
     def write(producer: Producer, seq: int) -> None:
-        at = started + timedelta(seconds=seq * _PAUSE)
+        at = started + timedelta(seconds=seq * STEP)
         order = {"seq": seq, "amount": 100 + seq % 7, "at": at.isoformat()}
         producer.produce(f"{namespace}-ordered", json.dumps(order).encode(), str(seq))
         if seq % 3:
@@ -220,7 +221,7 @@ def check_join_comparison(place: Place, name: str) -> None:
     pairs, unpaid = len(orders & payments), sum(1 for seq in orders if not seq % 3)
     assert pairs > 100
     assert count(found["log"]) == (pairs, 0, 0, 0)
-    closed = sum(1 for seq in orders if not seq % 3 and seq * _PAUSE < max(orders) * _PAUSE - 20)
+    closed = sum(1 for seq in orders if not seq % 3 and seq * STEP < max(orders) * STEP - 20)
     assert closed <= found["log"].equal <= unpaid
 
 
@@ -230,6 +231,6 @@ def check_join(rows: list[dict[str, Any]], written: int, sign: int) -> None:
     assert len(seqs) == len(set(seqs)), "a row is repeated"
     assert {seq for seq in seqs if seq % 3} == {seq for seq in range(written) if seq % 3}
     unpaid = {seq for seq in range(written) if not seq % 3}
-    closed = {seq for seq in unpaid if seq * _PAUSE < written * _PAUSE - 20}
+    closed = {seq for seq in unpaid if seq * STEP < written * STEP - 20}
     assert closed <= {seq for seq in seqs if not seq % 3} <= unpaid
     assert all(row["total"] == compute_total(row["seq"], sign) for row in rows)
