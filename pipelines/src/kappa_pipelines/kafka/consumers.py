@@ -38,12 +38,14 @@ def find_tasks(revision: Revision, partitions: int) -> int | None:
 
 def count_cores(revision: Revision) -> int | None:
     """Return how many tasks run at once; None where that is not in the settings."""
+    local = re.fullmatch(r"local(?:\[(\d+)\])?", revision.spark_conf.get("spark.master", "local"))
+    return int(local[1] or 1) if local else count_executor_cores(revision) or None
+
+
+def count_executor_cores(revision: Revision) -> int:
+    """Return the number of cores of all executors; 0 without executors."""
     conf = revision.spark_conf
-    local = re.fullmatch(r"local(?:\[(\d+)\])?", conf.get("spark.master", "local"))
-    if local:
-        return int(local[1] or 1)
-    executors = int(conf.get("spark.executor.instances", "0"))
-    return executors * int(conf.get("spark.executor.cores", "1")) or None
+    return int(conf.get("spark.executor.instances", "0")) * int(conf.get("spark.executor.cores", "1"))
 
 
 def build_consumer_settings(revision: Revision, topics: Mapping[str, int]) -> dict[str, str]:

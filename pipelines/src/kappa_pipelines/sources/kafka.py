@@ -20,7 +20,7 @@ from kappa_crds.revision import Revision
 from kappa_crds.source import RecordColumns, Source
 from kappa_pipelines.checkpoint.format.offsets import PARTITION_SHIFT, Offsets, nest_offsets
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.kafka.consumers import bound_fetches
+from kappa_pipelines.kafka.consumers import bound_fetches, count_executor_cores
 from kappa_pipelines.kafka.options import build_spark_connection, prefix_options
 from kappa_pipelines.kafka.subscription import Subscription, build_subscription
 from kappa_pipelines.registry.subject import Subject
@@ -235,15 +235,9 @@ def _common_options(revision: Revision, source: Source) -> dict[str, str]:
 def find_max_records(revision: Revision) -> int:
     """Return the maximum number of records of a source in a batch."""
     wanted = revision.spec.trigger.max_records or max(
-        DEFAULT_MAX_RECORDS, _RECORDS_PER_CORE * _count_cores(revision)
+        DEFAULT_MAX_RECORDS, _RECORDS_PER_CORE * count_executor_cores(revision)
     )
     return max(1, wanted // len(revision.spec.sources))
-
-
-def _count_cores(revision: Revision) -> int:
-    """Return the number of cores of all executors; 0 without executors."""
-    conf = revision.spark_conf
-    return int(conf.get("spark.executor.instances", "0")) * int(conf.get("spark.executor.cores", "1"))
 
 
 def _find_start(source: Source, replay: ReplayProfile | None) -> str:

@@ -3,27 +3,16 @@ package kappa.state;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.streaming.OutputMode;
-import org.apache.spark.sql.streaming.TimeMode;
-import org.apache.spark.sql.streaming.ValueState;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.collection.Iterator;
 
 /** Stores the row of a table and finds it for events. Rows are (key, event, order, body): a change of the table if the event is NULL. */
-final class Find extends TableStep {
+final class Find extends RowStep {
     private static final long serialVersionUID = 1L;
     private static final int EVENT = 1, ORDER = 2, BODY = 3;
 
-    private final boolean hasVersions;
-    private transient ValueState<byte[]> stored;
-
     Find(boolean hasVersions) {
-        this.hasVersions = hasVersions;
-    }
-
-    @Override
-    public void init(OutputMode mode, TimeMode time) {
-        stored = openValue("row");
+        super(hasVersions);
     }
 
     @Override
@@ -34,15 +23,15 @@ final class Find extends TableStep {
         while (rows.hasNext()) {
             InternalRow each = rows.next();
             if (each.isNullAt(EVENT)) {
-                changes.add(readChange(each, ORDER, hasVersions, null, Change.copyText(each, BODY)));
+                changes.add(read(each, ORDER, null, BODY));
             } else {
                 events.add(Change.copyText(each, EVENT));
             }
         }
-        Change row = Change.unpack(stored.get());
+        Change row = find();
         Change last = Change.findNewest(row, changes);
         if (last != null && (last.body() != null || row != null)) {
-            store(stored, last);
+            keep(last);
         }
         UTF8String found = last != null ? last.body() : row == null ? null : row.body();
         events.forEach(event -> output.add(row(event, found)));
