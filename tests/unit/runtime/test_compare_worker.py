@@ -7,8 +7,8 @@ from collections.abc import Callable
 from kappa_crds.comparison import ComparisonRequest, ComparisonSummary, OutputRange
 from kappa_crds.progress import ComparisonProgress, ComparisonState
 from kappa_crds.reasons import Reason
-from kappa_pipelines.compare.worker import ComparisonWorker
-from kappa_pipelines.errors import LostDataError
+from kappa_pipelines.compare.worker import CompareOne, ComparisonWorker
+from kappa_pipelines.errors import LostDataError, UnavailableError
 
 _RANGE = OutputRange(topic="out", start={0: 0}, end={0: 1})
 
@@ -49,15 +49,48 @@ def test_requests_are_carried_out_one_after_another_and_once() -> None:
     assert first.ended is not None
 
 
-def test_a_failure_is_reported_and_a_repeated_request_tries_again() -> None:
-    errors: list[Exception] = [LostDataError(Reason.OFFSETS_LOST, "records were deleted"), ValueError("odd")]
+def fail_with(errors: list[Exception]) -> CompareOne:
+    """Return what fails with each error, and then finds nothing."""
 
     def compare(request: ComparisonRequest, say: Callable[[str], None]) -> ComparisonSummary:
         if errors:
             raise errors.pop(0)
         return ComparisonSummary()
 
-    worker = ComparisonWorker(compare)
+    return compare
+
+
+AWAY = UnavailableError(Reason.KAFKA_UNAVAILABLE, "Kafka: all brokers are down")
+
+
+def test_a_comparison_is_tried_again_after_an_error_that_may_end() -> None:
+    worker = ComparisonWorker(fail_with([AWAY, AWAY]), pauses=(0.0, 0.0))
+    worker.request(_request("a"))
+    _wait(worker, lambda found: found[0].state is ComparisonState.DONE)
+    errors: list[Exception] = [AWAY, AWAY, LostDataError(Reason.OFFSETS_LOST, "records were deleted"), AWAY]
+    worker = ComparisonWorker(fail_with(errors), pauses=(0.0,) * 9)
+    worker.request(_request("a"))
+    _wait(worker, lambda found: found[0].state is ComparisonState.FAILED)
+    assert errors == [AWAY]
+    worker = ComparisonWorker(fail_with([AWAY] * 2), pauses=(0.0,))
+    worker.request(_request("a"))
+    _wait(worker, lambda found: found[0].state is ComparisonState.FAILED)
+    failure = worker.snapshot()[0].failure
+    assert failure is not None
+    assert failure.reason is Reason.KAFKA_UNAVAILABLE
+
+
+def test_a_driver_that_ends_does_not_wait_for_the_next_attempt() -> None:
+    worker = ComparisonWorker(fail_with([AWAY] * 2), pauses=(3600.0,))
+    worker.request(_request("a"))
+    _wait(worker, lambda found: found[0].step == f"it is tried again after an error: {AWAY.message}")
+    worker.abandon()
+    _wait(worker, lambda found: found[0].state is ComparisonState.FAILED)
+
+
+def test_a_failure_is_reported_and_a_repeated_request_tries_again() -> None:
+    errors: list[Exception] = [LostDataError(Reason.OFFSETS_LOST, "records were deleted"), ValueError("odd")]
+    worker = ComparisonWorker(fail_with(errors), pauses=())
     worker.request(_request("a"))
     _wait(worker, lambda found: found[0].state is ComparisonState.FAILED)
     failure = worker.snapshot()[0].failure

@@ -1,5 +1,6 @@
 """Carries out the comparisons that a driver is requested to make."""
 
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -16,16 +17,25 @@ CompareOne = Callable[[ComparisonRequest, NoteStep], ComparisonSummary]
 """Carries out a request, and reports what it does; DriverError if it fails."""
 
 _MOST_KNOWN = 100
+_PAUSES = (5.0, 20.0, 60.0)
+"""Seconds before each further attempt: a broker that restarts is away for a part of them."""
 
 log = structlog.get_logger()
 
 
 class ComparisonWorker(BackgroundWorker[ComparisonRequest, ComparisonProgress]):
-    """Compares outputs by the names of requests."""
+    """Compares outputs by the names of requests. After a retryable error it waits for one of the `pauses`, and tries again."""
 
-    def __init__(self, compare: CompareOne) -> None:
+    def __init__(self, compare: CompareOne, pauses: tuple[float, ...] = _PAUSES) -> None:
         super().__init__("comparisons")
         self._compare = compare
+        self._pauses = pauses
+        self._abandoned = threading.Event()
+
+    def abandon(self) -> None:
+        """End the thread after the present attempt."""
+        self._abandoned.set()
+        super().abandon()
 
     def request(self, request: ComparisonRequest) -> None:
         """Request a comparison. A repeated request has no effect unless the comparison failed."""
@@ -46,15 +56,24 @@ class ComparisonWorker(BackgroundWorker[ComparisonRequest, ComparisonProgress]):
         name = work.name
         log.info("comparison started", comparison=name, old=work.old.topic, new=work.new.topic)
         self._note(name, state=ComparisonState.RUNNING, started=datetime.now(UTC))
-        try:
-            found = self._compare(work, self._follow(name))
-        except Exception as error:  # an error is reported and never stops the pipeline
-            failure = explain(error)
-            log.warning("comparison failed", comparison=name, error=failure.message)
-            self._end(name, ComparisonState.FAILED, failure=describe_exit(failure))
+        for pause in (*self._pauses, None):
+            try:
+                found = self._compare(work, self._follow(name))
+            except Exception as error:  # an error is reported and never stops the pipeline
+                failure = explain(error)
+                log.warning("comparison failed", comparison=name, error=failure.message)
+                if failure.retryable and pause is not None and not self._wait(name, failure.message, pause):
+                    continue
+                self._end(name, ComparisonState.FAILED, failure=describe_exit(failure))
+                return
+            self._end(name, ComparisonState.DONE, summary=found.shorten())
+            log.info("compared", comparison=name, differing=found.differing, seconds=found.seconds)
             return
-        self._end(name, ComparisonState.DONE, summary=found.shorten())
-        log.info("compared", comparison=name, differing=found.differing, seconds=found.seconds)
+
+    def _wait(self, name: str, why: str, seconds: float) -> bool:
+        """Wait for the next attempt; return whether the driver ends instead."""
+        self._note(name, step=f"it is tried again after an error: {why}")
+        return self._abandoned.wait(seconds)
 
     def _follow(self, name: str) -> NoteStep:
         return lambda step: self._note(name, step=step)
