@@ -9,7 +9,7 @@ import pytest
 from fakes.kubelet import find_address
 from kappa_crds.progress import SourceProgress
 from kappa_operator.pipeline.objects import REVISION_LABEL
-from unit.control.lives import both, write
+from unit.control.lives import CRASH, both, write
 from unit.control.reprocessings import (
     FIXED,
     SPEC,
@@ -117,3 +117,49 @@ async def test_a_person_decides_where_the_gate_is_manual_and_the_soak_time_does_
     request("Rollback")(soak.life)
     await soak.life.settle()
     assert describe(soak.life)["phases"] == ["RolledBack"]
+
+
+async def step(life: ShadowLife, seconds: int) -> None:
+    """Let time pass; a driver reports since when it runs."""
+    drivers = life.operator.drivers.progress
+    known = set(drivers)
+    for _ in range(seconds):
+        await life.step()
+        for address in drivers.keys() - known:
+            drivers[address] = drivers[address].replace(running_since=life.operator.clock())
+            known.add(address)
+
+
+async def take_away(life: ShadowLife, seconds: int) -> None:
+    """Have all drivers of both versions crash for so long, as where Kafka is away."""
+    life.node.broken = lambda _pod: CRASH
+    await step(life, seconds)
+    assert len(life.node.made) > 6
+    life.node.broken = lambda _pod: None
+
+
+async def test_an_outage_in_which_both_versions_crash_rolls_nothing_back() -> None:
+    life = await live(write(SPEC), both(pause_at("Soaking"), write(write_fixed())))
+    await take_away(life, 200)
+    assert describe(life)["phases"] == ["Soaking"]
+    await step(life, 250)
+    assert (describe(life)["phases"], describe(life)["alive"]) == (["Soaking"], 2)
+    assert describe(life)["outputs"] == ["out.r1"]
+
+
+async def test_a_new_version_that_does_not_run_does_not_end_the_soak_time() -> None:
+    life = await live(write(SPEC), both(pause_at("Soaking"), write(FIXED)))
+    await take_away(life, 200)
+    assert describe(life)["phases"] == ["Soaking"]
+    await life.settle()
+    assert describe(life)["phases"] == ["Done"]
+
+
+async def test_a_rollback_in_an_outage_waits_for_the_old_version_and_has_a_common_cut() -> None:
+    life = await live(write(SPEC), both(pause_at("Soaking"), write(write_fixed())))
+    request("Rollback")(life)
+    await take_away(life, 300)
+    assert describe(life)["phases"] == ["RollingBack"]
+    await life.settle()
+    assert describe(life)["phases"] == ["RolledBack"]
+    assert find_all(life)[0]["status"]["rollbackCut"]["new"] == [{"topic": "out", "offsets": {"0": 50}}]

@@ -12,6 +12,7 @@ from kappa_crds.reprocessing_policy import CutGate, Gate
 from kappa_operator import intervals
 from kappa_operator.engine.plan import Plan, ready, stalled, working
 from kappa_operator.log.proof import Gap
+from kappa_operator.pipeline.objects import PipelineResource
 from kappa_operator.reprocessing.catch_up import judge_party
 from kappa_operator.reprocessing.cut import Reaching, release_drivers
 from kappa_operator.reprocessing.groups import GROUP_PATIENCE
@@ -211,29 +212,40 @@ def soak(observed: ReprocessingObserved, now: datetime) -> Plan | None:
     if (passed := carry_out(observed, RequestAction.ROLLBACK)) is not None:
         return start_rollback(observed, "it was requested", now, request=passed)
     failure = next(filter(None, map(find_failure, observed.parties)), "")
-    if failure and observed.resource.spec.gates.rollback is Gate.AUTOMATIC:
+    can_return = all(party.side is not None and party.side.is_running for party in observed.parties)
+    is_automatic = observed.resource.spec.gates.rollback is Gate.AUTOMATIC
+    if failure and is_automatic and can_return:
         return start_rollback(observed, failure, now)
     if (passed := carry_out(observed, RequestAction.FINISH)) is not None:
         return finish(observed, "a person ended the soak time", now, request=passed)
-    held = release_drivers(observed)
-    if failure:
+    if failure and is_automatic:
+        message = f"{failure}; the old version does not run either, and takes over once it does"
+        plan = report(observed, stalled(Phase.SOAKING, Reason.SOAKING, message), now, intervals.SAMPLE)
+    elif failure:
         message = f"{failure}; the old one still soaks; {explain_gate(observed, RequestAction.ROLLBACK)}"
         verdict = stalled(Phase.SOAKING, Reason.WAITING_FOR_PERSON, message)
         plan = report(observed, verdict, now, intervals.SAMPLE)
-        return Plan(held, plan.status, plan.requeue_after)
+    else:
+        plan = _end_soak(observed, now)
+    return Plan((*release_drivers(observed), *plan.actions), plan.status, plan.requeue_after, plan.requeue)
+
+
+def _end_soak(observed: ReprocessingObserved, now: datetime) -> Plan:
+    """Return the plan that waits for the end of the soak time, and then for its gate; a new version that does not run does not end it."""
     ends = (observed.status.since or now) + timedelta(seconds=parse_duration(observed.resource.spec.soak))
     left = (ends - now).total_seconds()
     if left > 0:
         message = f"the new version is active; the old one soaks until {ends:%Y-%m-%dT%H:%M:%SZ}"
-        plan = report(
+        return report(
             observed, ready(Phase.SOAKING, Reason.SOAKING, message), now, min(left, intervals.SAMPLE)
         )
-        return Plan(held, plan.status, plan.requeue_after)
+    if not all(party.active is not None and party.active.is_running for party in observed.parties):
+        message = "the soak time is over; the old version is kept until the new one runs"
+        return report(observed, working(Phase.SOAKING, Reason.SOAKING, message), now, intervals.SAMPLE)
     if observed.resource.spec.gates.finish is Gate.AUTOMATIC:
         return finish(observed, f"the old version soaked for {observed.resource.spec.soak}", now)
     message = f"the soak time is over; {explain_gate(observed, RequestAction.FINISH)}"
-    plan = report(observed, ready(Phase.SOAKING, Reason.WAITING_FOR_PERSON, message), now, intervals.WAITING)
-    return Plan(held, plan.status, plan.requeue_after)
+    return report(observed, ready(Phase.SOAKING, Reason.WAITING_FOR_PERSON, message), now, intervals.WAITING)
 
 
 def find_failure(observed: ReprocessingObserved) -> str:
@@ -246,11 +258,21 @@ def find_failure(observed: ReprocessingObserved) -> str:
         restarts.non_retryable_revision is not None and restarts.non_retryable_revision == active.revision
     )
     why = ""
-    if is_hopeless or restarts.crashes >= _MOST_CRASHES:
+    if is_hopeless or _is_crashing(observed, pipeline):
         why = f"the new version fails: {restarts.last_reason}: {restarts.last_failure}"
     elif observed.falling_behind is not None:
         why = observed.falling_behind.explain(pipeline.spec.upgrade)
     return f"Pipeline {observed.name}: {why}" if why and observed.is_chain else why
+
+
+def _is_crashing(observed: ReprocessingObserved, pipeline: PipelineResource) -> bool:
+    """Return whether the new version crashes again and again while the old one runs: where Kafka is away, both crash."""
+    restarts, side = pipeline.status.restarts, observed.side
+    is_known = restarts.crashes >= _MOST_CRASHES and restarts.last_reason != Reason.KAFKA_UNAVAILABLE
+    if not is_known or restarts.next_start is None or side is None or side.run.running_since is None:
+        return False
+    failed = restarts.next_start - timedelta(seconds=parse_duration(pipeline.spec.restart.max_delay))
+    return failed > side.run.running_since  # it failed then, or later
 
 
 def start_rollback(observed: ReprocessingObserved, why: str, now: datetime, **fields: Any) -> Plan:
@@ -301,13 +323,17 @@ def _find_departure(observed: ReprocessingObserved) -> str:
 
 
 def find_lost(observed: ReprocessingObserved, waited: float) -> frozenset[str]:
-    """Return the pipelines whose new version has not run for so long, and those that read from them: they have no common point."""
+    """Return the pipelines whose new version has not run for so long, and those that read from them: they have no common point.
+
+    Where the old version does not run either, an end without a common point would be of no use.
+    """
     lost: set[str] = set()
     for party in observed.parties:
         reads_lost = party.member is not None and not lost.isdisjoint(party.member.after)
         is_running = party.active is not None and party.active.is_running
+        can_return = party.side is not None and party.side.is_running
         patience = FAILED_PATIENCE if find_failure(party) else UNCUT_PATIENCE
-        if reads_lost or (not is_running and waited > patience):
+        if reads_lost or (can_return and not is_running and waited > patience):
             lost.add(party.name)
     return frozenset(lost)
 
