@@ -8,13 +8,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from integration.lag_scenes import COMPACTED, Scene, every
+from kappa_crds.progress import DriverState, Progress, QueryProgress, SourceProgress
 from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.lag.model import Partition
 from kappa_operator.log.facts import Edge, Known, LogFacts, Question, Start, Use
 from kappa_operator.log.observe import observe_log
+from kappa_operator.log.overtake import RaceSample, find_overtakes
 from kappa_operator.log.proof import Gap, SourceProof, Verdict
 from kappa_operator.log.prove import prove
+from kappa_operator.reprocessing.race import list_races, list_settings
 from lab.broker import Broker
 
 pytestmark = pytest.mark.clusterless
@@ -165,3 +168,57 @@ async def test_a_pattern_stands_for_the_topics_that_were_read(scene: Scene) -> N
     known = Known(committed={Partition("pattern-a", 0): 0})
     (source,) = prove(await observe(scene, pattern, known=known)).sources
     assert (source.verdict, source.topics) == (Verdict.WHOLE, ("pattern-a",))
+
+
+def report_replay(topic: str, position: int, end: int, stamp: float) -> Progress:
+    """Return what a driver reports that replays: its next offset, and the time up to which it has read."""
+    at = SourceProgress(
+        name="events", topic=topic, end_offsets={topic: {0: position}}, latest_offsets={topic: {0: end}}
+    )
+    time_ = datetime.fromtimestamp(stamp, UTC)
+    query = QueryProgress(sink="log", query_id="q", run_id="r", batch_id=1, timestamp=time_, sources=(at,))
+    return Progress(
+        namespace="shop",
+        pipeline="delays",
+        revision="r",
+        generation=2,
+        state=DriverState.RUNNING,
+        started_at=time_,
+        queries=(query,),
+        replaying=True,
+        replayed_until=time_,
+    )
+
+
+_KEPT = 12.0
+"""Seconds for which a broker keeps records in a race."""
+_STEP, _RECORDS = 0.5, 40
+"""Seconds from a record to the next one, and how many there are."""
+
+
+@pytest.mark.parametrize("speed", [0.25, 4.0])
+async def test_a_replay_that_retention_will_overtake_is_named_before_its_records_are_gone(
+    scene: Scene, speed: float
+) -> None:
+    at, began = Partition(f"raced-{speed}", 0), time.time()
+    scene.make(at.topic, 1, segment_bytes="1048576", segment_ms="100", retention_ms=f"{_KEPT * 1000:.0f}")
+    first = began - _KEPT / 2
+    scene.write(at, [scene.now / 1000 - (first + _STEP * number) for number in range(_RECORDS)])
+    samples: list[RaceSample] = []
+    predicted: list[datetime] = []
+    while True:
+        facts, now = await observe(scene, Question("events", (at.topic,))), datetime.now(UTC)
+        position = min(_RECORDS, int((time.time() - began) * speed / _STEP))
+        progress = report_replay(at.topic, position, _RECORDS, first + _STEP * position)
+        samples += list_races(progress, facts, now).values()
+        found = find_overtakes({at: samples}, list_settings(facts), now)
+        if position == _RECORDS or any(each.lost for each in found):
+            break
+        predicted += [each.at for each in found]
+        await asyncio.sleep(0.2)
+    if speed > 1:
+        assert position == _RECORDS, found
+        return
+    assert position < _RECORDS
+    assert predicted, "the danger is named only when records are gone"
+    assert predicted[0] <= now, "it is named for a later time than that of the loss"

@@ -4,6 +4,7 @@ from typing import Any
 
 from kappa_crds.reprocessing import ReprocessingPhase
 from kappa_operator.kafka.model import GroupView
+from unit.control.chains import CHAIN, ChainLife, find_chain_end, reprocess_downstream
 from unit.control.downstream import find_holding, list_reprocessings
 from unit.control.lives import Life, Step, both, write
 from unit.control.reprocessings import (
@@ -109,3 +110,26 @@ async def test_dying_after_any_write_commits_the_same_positions() -> None:
     assert wanted["group"] == {"out": {0: 50}, "out.r1": {0: 70}}
     assert {death: end["group"] for death, end in ends.items()} == dict.fromkeys(ends, wanted["group"])
     assert {tuple(end["phases"]) for end in ends.values()} == {("Done",)}
+
+
+async def test_a_group_that_reads_from_a_member_of_a_chain_continues_in_its_new_version_and_back() -> None:
+    spec, old, new = reprocess_downstream(REGISTERED), find_chain_end("tops")[0], find_chain_end("tops.r1")[0]
+    life = await live(
+        write(CHAIN), both(put_group(tops=old), both(pause_at("Soaking"), write(spec))), kind=ChainLife
+    )
+    assert read_group(life) == {"tops": {0: old}, "tops.r1": {0: new}}
+    (status,) = list_reprocessings(life)
+    assert status["cut"]["groups"] == ["billing"]
+    both(put_group(tops=old - 6, tops_r1=new), request("Rollback"))(life)
+    await life.settle()
+    assert list_phases(life) == [ReprocessingPhase.ROLLED_BACK]
+    assert read_group(life) == {"tops": {0: old}, "tops.r1": {0: new}}
+
+
+async def test_a_group_that_is_behind_in_a_member_ends_the_attempt_for_all() -> None:
+    spec, old = reprocess_downstream(REGISTERED), find_chain_end("tops")[0]
+    life = await live(write(CHAIN), both(put_group(tops=old - 3), write(spec)), kind=ChainLife)
+    assert list_phases(life) == [ReprocessingPhase.READY_TO_CUT]
+    assert "consumer group billing has a lag of 3 offsets" in read_message(life)
+    assert "tops.r1" not in read_group(life)
+    assert life.describe()["holding"] == []
