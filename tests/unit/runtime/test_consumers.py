@@ -1,12 +1,15 @@
-"""How many tasks and consumers read topics of many partitions, and what the consumers hold."""
+"""How many tasks and consumers read topics of many partitions, what the consumers hold, and how long they wait."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from kappa_crds.revision import Revision, Tuning
 from kappa_operator.pipeline.tuning import CONSUMER
 from kappa_pipelines.kafka.consumers import CAPACITY, bound_fetches, build_consumer_settings, find_tasks
+from kappa_pipelines.kafka.subscription import build_subscription
+from kappa_pipelines.sources.kafka import KafkaSource, build_read_options
+from kappa_pipelines.sources.values import Values
 from spark.revisions import build_revision
 
 LOCAL = {"spark.master": "local[2]"}
@@ -78,3 +81,13 @@ def test_what_all_consumers_of_a_jvm_hold_is_bounded(
 def test_settings_that_the_operator_does_not_give_stay_those_of_kafka() -> None:
     plain = build(LOCAL).model_copy(update={"tuning": Tuning(shuffle_partitions=2)})
     assert bound_fetches(plain, {"flights": 1000}) == {}
+
+
+@pytest.mark.parametrize(("trigger", "wait"), [({}, "10"), ({"realTime": {}}, None)])
+def test_only_a_task_that_runs_all_the_time_waits_for_records(
+    trigger: dict[str, Any], wait: str | None
+) -> None:
+    revision = build(LOCAL, trigger=trigger)
+    spec = revision.spec.sources[0]
+    source = KafkaSource(spec, build_subscription(revision, spec), cast("Values", None))
+    assert build_read_options(revision, source).get("kafka.fetch.max.wait.ms") == wait

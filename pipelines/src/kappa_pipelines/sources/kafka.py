@@ -41,6 +41,9 @@ LATEST = "latest"
 DEFAULT_MAX_RECORDS = REPLAY_RECORDS
 REPLAY_CONSUMER = {"receive.buffer.bytes": "-1"}
 """The kernel sizes the buffer; Spark's 64 KiB would bound the rate by the delay of the network."""
+BATCH_CONSUMER = {"fetch.max.wait.ms": "10"}
+"""With the records of a fetch Kafka's client requests those that follow, and Spark then requests the ends of the partition on the same connection.
+At the end of a log this waits until there are records, or for this time; Kafka's default is half a second."""
 _RECORDS_PER_CORE = 100_000
 _EARLIEST = -2  # an offset, as Spark writes it
 _PARSED = "__kappa_parsed"
@@ -180,7 +183,7 @@ def read_range(
     """Return the records of a source from `start` to `end`, excluded, as a table; a partition without start is read from its first record."""
     begin = {partition: start.get(partition, _EARLIEST) for partition in end}
     options = {
-        **_common_options(revision, source),
+        **_common_options(revision, source, BATCH_CONSUMER),
         "assign": json.dumps({topic: list(parts) for topic, parts in nest_offsets(end).items()}),
         "startingOffsets": json.dumps(nest_offsets(begin)),
         "endingOffsets": json.dumps(nest_offsets(end)),
@@ -200,14 +203,14 @@ def build_read_options(
     `topics` are those of Kafka with their partitions, where they are known.
     """
     tuning = revision.tuning
+    is_real_time = revision.spec.trigger.real_time is not None
     options = {
-        **_common_options(revision, source.spec),
+        **_common_options(revision, source.spec, {} if is_real_time else BATCH_CONSUMER),
         **prefix_options(bound_fetches(revision, topics or {})),
         **_starting_options(_find_start(source.spec, replay)),
         **source.subscription.options,
     }
     # In real-time mode Spark refuses to bound a batch, and reads each partition in its own task.
-    is_real_time = revision.spec.trigger.real_time is not None
     # A batch of whole transactions is bounded by where they end.
     if not is_real_time and source.spec.transactions is None:
         options["maxOffsetsPerTrigger"] = "0" if replay is not None else str(find_max_records(revision))
@@ -221,11 +224,11 @@ def build_read_options(
     return options
 
 
-def _common_options(revision: Revision, source: Source) -> dict[str, str]:
-    """Return the options of streams and tables."""
+def _common_options(revision: Revision, source: Source, consumer: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of streams and tables; the settings of a revision override those of `consumer`."""
     return {
         **build_spark_connection(revision.kafka),
-        **prefix_options(revision.tuning.consumer),
+        **prefix_options({**consumer, **revision.tuning.consumer}),
         "kafka.isolation.level": "read_committed" if source.is_committed else "read_uncommitted",
         "groupIdPrefix": revision.consumer_group,
         "failOnDataLoss": "true",
