@@ -66,20 +66,30 @@ def read_topic(topic: str, bootstrap: str) -> Iterator[Message]:
         if not partitions:
             raise DemoError(f"the topic {topic} is not there")
         consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
-        open_partitions = set(partitions)
+        ends = {number: _find_end(consumer, topic, number) for number in partitions}
+        open_partitions = {number for number, end in ends.items() if end}
         while open_partitions:
             message = consumer.poll(_QUIET_SECONDS)
             if message is None:
                 raise DemoError(f"the topic {topic} cannot be read to its end: Kafka sent nothing for 30 s")
             error = message.error()
             if error is None:
-                yield message
+                number, offset = message.partition() or 0, message.offset() or 0
+                if offset < ends[number]:
+                    yield message
+                if offset >= ends[number] - 1:  # while others write, there may be no end of the partition
+                    open_partitions.discard(number)
             elif error.name() == "_PARTITION_EOF":
                 open_partitions.discard(message.partition() or 0)
             elif not error.retriable():
                 raise KafkaException(error)
     finally:
         consumer.close()
+
+
+def _find_end(consumer: Consumer, topic: str, number: int) -> int:
+    _, end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_QUIET_SECONDS)
+    return int(end)
 
 
 def read_result(topic: str, bootstrap: str) -> Result:

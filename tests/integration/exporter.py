@@ -54,10 +54,11 @@ _SOURCE_STATUS: dict[str, Any] = {
     "state": "Running", "topicPrefix": "shop", "tables": 3, "lastCheck": "2026-01-01T00:00:00Z",
     "conditions": [
         {"type": name, "status": "True", "reason": "Ready", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-        for name in ("Ready", "DatabaseReady", "SlotSafe", "Snapshotting", "Proven")
+        for name in ("Ready", "DatabaseReady", "SlotSafe", "BinlogSafe", "Snapshotting", "Proven")
     ],
     "slot": {"name": "kappa", "retainedBytes": 2**30},
     "log": {"bytesPerSecond": 1e6, "remainingBytes": 2**31, "secondsLeft": 2147.0},
+    "binlog": {"oldest": "binlog.000001", "retentionSeconds": 864_000, "storedUntil": "2026-01-01T00:00:00Z"},
     "proof": {"last": _PROOF, "proven": "2026-01-01T03:00:00Z"},
 }  # fmt: skip
 

@@ -6,7 +6,9 @@ import pytest
 
 from kappa_operator.cdc.address import Address, DatabaseKind
 from kappa_operator.cdc.check import check_address
+from kappa_operator.cdc.facts import TableName
 from kappa_operator.cdc.findings import Finding, Severity, is_ready
+from kappa_operator.cdc.mysql import gather_mysql
 from kappa_operator.cdc.patterns import parse_patterns
 from kappa_operator.cdc.rules import Request
 from lab.mariadb import MariaDB
@@ -131,6 +133,17 @@ async def test_a_type_that_stops_the_connector_is_reported_for_every_table_of_th
     captured = find(await check(shop), "column-type")
     assert (captured.severity, captured.subject) == (Severity.ERROR, "column sh`op.visits.address")
     assert find(await check(shop, "sh`op.order"), "column-type").severity is Severity.WARNING
+
+
+async def test_columns_are_read_as_events_depend_on_them(shop: MariaDB) -> None:
+    kinds = "n INT(5) UNSIGNED ZEROFILL, code CHAR(3), name VARCHAR(9), price DECIMAL(8, 2), kind ENUM('a', 'b'), at DATETIME(6), raw VARBINARY(5), flag BOOLEAN"
+    shop.execute(f"CREATE TABLE `sh``op`.odd (b INT, a INT, {kinds}, PRIMARY KEY (a, b))")
+    address = Address(DatabaseKind.MYSQL, "127.0.0.1", shop.port, READER, "", tls=False)
+    facts = await gather_mysql(address, parse_patterns(["sh`op.o?d"], ""))
+    assert facts.shapes == {TableName("sh`op", "odd"): (
+        ("b", "int", True), ("a", "int", True), ("n", "int unsigned zerofill", False), ("code", "char", False), ("name", "varchar", False),
+        ("price", "decimal(8,2)", False), ("kind", "enum", False), ("at", "datetime(6)", False), ("raw", "varbinary", False), ("flag", "tinyint", False),
+    )}  # fmt: skip
 
 
 async def test_all_statements_in_order_make_an_unprepared_database_ready(shop: MariaDB) -> None:

@@ -1,5 +1,6 @@
 """Snapshots of some tables of MariaDB and MySQL, requested of a CDCSource that runs, with real Debezium, servers and Kafka."""
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from typing import Any
@@ -91,6 +92,7 @@ async def test_the_life_of_requests(capture: MariaDBCapture) -> None:
     await _read_some_rows(capture)
     await _survive_a_worker(capture)
     await _be_stopped(capture)
+    await _refuse_a_change_until_it_is_accepted(capture)
     await _refuse_what_debezium_would_pass_over(capture)
 
 
@@ -157,6 +159,27 @@ async def _be_stopped(capture: MariaDBCapture) -> None:
     await until_state(capture, "stopped", "Stopped")
     assert count_read(capture, "orders") < before + len(capture.read_table())
     await capture.until_equal()
+
+
+async def _refuse_a_change_until_it_is_accepted(capture: MariaDBCapture) -> None:
+    """The connector is stopped meanwhile, and reads what was written then by the new names."""
+    database = capture.database
+    capture.write(**WITH_SIGNALS, schemaChanges={"policy": "Refuse"})
+    database.execute("ALTER TABLE shop.`lines$2` CHANGE item label VARCHAR(30)")
+    message = await capture.until_reason("SchemaRefused", seconds=60)
+    assert "table shop.lines$2: column item was renamed to label" in message
+    database.execute("INSERT INTO shop.`lines$2` VALUES (1000, 'new', 'bread')")
+    (accepted,) = re.findall(r"spec\.schemaChanges\.accept to (\w+)", message)
+    capture.write(**WITH_SIGNALS, schemaChanges={"policy": "Refuse", "accept": accepted}, offsets={"request": "list"})  # fmt: skip
+    await capture.until_reason("ConnectorRunning", seconds=120)
+    wanted = {"a": 1000, "b": "new", "label": "bread"}
+
+    def list_rows(it: MariaDBCapture) -> list[Any]:
+        return [value and value["after"] for _, value in it.read_records("orders.shop.lines_2")]
+
+    await capture.until(lambda it: wanted in list_rows(it), "the row with the new name", seconds=60)
+    await capture.until(lambda it: it.read_offsets("list"), "the position is reported")
+    assert capture.read_offsets("list")["position"]["file"].startswith("binlog.0")
 
 
 async def _refuse_what_debezium_would_pass_over(capture: MariaDBCapture) -> None:

@@ -20,6 +20,8 @@ DATABASE_READY = "DatabaseReady"
 """Whether the last check of the database found nothing that stops the connector."""
 SLOT_SAFE = "SlotSafe"
 """Whether the WAL that the slot retains stays below its limit for long enough."""
+BINLOG_SAFE = "BinlogSafe"
+"""Whether the binary log is kept for long enough for the connector."""
 SNAPSHOTTING = "Snapshotting"
 """Whether the rows that the tables have already are being read."""
 
@@ -214,8 +216,8 @@ class CDCSourceSpec(Model):
             "spec.outbox.table of MySQL and MariaDB must be DATABASE.TABLE, such as shop.outbox",
         ),
         Rule(
-            "has(self.postgresql) || (!has(self.offsets) && !has(self.schemaChanges))",
-            "spec.offsets and spec.schemaChanges need spec.postgresql",
+            "has(self.postgresql) || !has(self.offsets) || (!has(self.offsets.set) && !self.offsets.reset)",
+            "spec.offsets reports the position of MySQL and MariaDB only; to read all rows again set spec.snapshot.request",
         ),
         Rule(
             "has(self.postgresql) || !has(self.signalTable) || self.signalTable.contains('.')",
@@ -314,5 +316,5 @@ CDC_SOURCE = Kind(
         PrinterColumn("Connector", ".status.connector", priority=1),
     ),
     name_limit=100,
-    conditions=(DATABASE_READY, SLOT_SAFE, SNAPSHOTTING, PROVEN),
+    conditions=(DATABASE_READY, SLOT_SAFE, BINLOG_SAFE, SNAPSHOTTING, PROVEN),
 )

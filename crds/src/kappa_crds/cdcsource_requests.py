@@ -78,9 +78,9 @@ class OffsetsRequest(Model):
     request: RequestId
     """Any text. One that was not carried out yet is carried out once; the answer is in status.offsets."""
     set: Position | None = None
-    """The new position. What is between the old and the new one is not read."""
+    """The new position, of PostgreSQL only. What is between the old and the new one is not read."""
     reset: bool = False
-    """Forget the position: the next start is the first one, with a snapshot according to spec.snapshot.mode."""
+    """Forget the position, of PostgreSQL only: the next start is the first one, with a snapshot according to spec.snapshot.mode."""
 
 
 class SchemaPolicy(StrEnum):

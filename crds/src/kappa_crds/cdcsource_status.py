@@ -102,6 +102,8 @@ class BinlogStatus(Status):
     """The same in words, for people."""
     retention_seconds: int | None = None
     """How long the server keeps files; nothing where it removes none by age."""
+    stored_until: datetime | None = None
+    """Changes up to this time were stored, at least. The server keeps those after it for that long from then on."""
 
 
 class SchemaTopic(Status):

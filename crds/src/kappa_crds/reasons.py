@@ -232,6 +232,8 @@ class Reason(StrEnum):
     SLOT_FILLING = "SlotFilling", CDC, "The WAL that the slot retains reaches a limit soon; the message has the time. Find out why the connector does not keep up, before changes are lost or the disk is full."
     SLOT_FULL = "SlotFull", CDC, "The WAL that the slot retains has reached a limit, or nearly. Help the connector at once, or drop the slot to save the database."
     SLOT_DROPPED = "SlotDropped", CDC, "The slot retained more than `spec.postgresql.slotGuard.limit` and was dropped to protect the database, as `action: DropSlot` demands. Request a new snapshot."
+    BINLOG_SAFE = "BinlogSafe", CDC, "The server keeps its binary log for long enough; there is nothing to do."
+    BINLOG_EXPIRING = "BinlogExpiring", CDC, "The server soon removes files of the binary log that the connector has not read; the message has the time. Let the connector run, or raise `binlog_expire_logs_seconds` on the server, before changes are lost."
     TABLES_EQUAL = "TablesEqual", CDC, "Every table equals its topic, row for row; there is nothing to do."
     ROWS_DIFFER = "RowsDiffer", CDC, "Rows of a table and its topic differ; the message has the first ones. Find out why, then repair them: see `kappa cdc reconcile`."
     PROOF_UNDECIDED = "ProofUndecided", CDC, "No difference was found, but not everything could be compared; the message has the cause."

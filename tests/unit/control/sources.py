@@ -50,7 +50,7 @@ Change = Callable[["Shop"], None]
 class Shop:
     """The operator, workers of Kafka Connect, and a kubelet that runs the pods in the database.
 
-    `answer` changes what a check finds, `log` is the binary log of MariaDB, whose files have `gtids_at` a mark in place of what is expected, `drop_problem` is why nothing can be dropped until `back_at`, and `is_slow` keeps pods from ending. `most_connectors` is the highest number at the same time.
+    `answer` changes what a check finds, `log` is the binary log of MariaDB, whose files have `gtids_at` a mark in place of what is expected, `variables` are those of its server, `drop_problem` is why nothing can be dropped until `back_at`, and `is_slow` keeps pods from ending. `most_connectors` is the highest number at the same time.
     """
 
     def __init__(self) -> None:
@@ -72,6 +72,7 @@ class Shop:
         self.requests: list[DatabaseRequest] = []
         self.log = BinaryLog("binlog.000001", "binlog.000003", 900, "0-1-900", 4096)
         self.gtids_at: dict[str, str | None] = {}
+        self.variables: dict[str, str] = {}
 
     @property
     def connect(self) -> FakeConnect:
@@ -189,7 +190,7 @@ class Shop:
     def _build_facts(self, request: DatabaseRequest) -> MySQLFacts:
         """Return a server whose log has what the marks expect, but for `gtids_at`."""
         marks = tuple(self.gtids_at.get(each.file, each.gtids) for each in request.marks)
-        return MySQLFacts((10, 11), True, ("reader", "%"), "", log=replace(self.log, marks=marks))
+        return MySQLFacts((10, 11), True, ("reader", "%"), "", self.variables, log=replace(self.log, marks=marks))  # fmt: skip
 
     def _signal(self, request: DatabaseRequest) -> DatabaseResult:
         signal = request.signal

@@ -7,11 +7,20 @@ import pytest
 
 from kappa_crds.cdcsource_status import SlotStatus
 from kappa_operator.cdc.connector.failures import explain_failure
-from kappa_operator.cdc.facts import Connection, PostgresFacts, PostgresTable, Publication, Slot, TableName
+from kappa_operator.cdc.facts import (
+    Connection,
+    MySQLFacts,
+    MySQLTable,
+    PostgresFacts,
+    PostgresTable,
+    Publication,
+    Slot,
+    TableName,
+)
 from kappa_operator.cdc.findings import Severity
 from kappa_operator.cdc.guard import find_loss, find_position, format_lsn
 from kappa_operator.cdc.outcome import judge
-from kappa_operator.cdc.shapes import unpack
+from kappa_operator.cdc.shapes import compute_fingerprint, unpack
 from kappa_operator.cdc.work import MOST_BYTES, DatabaseRequest
 
 ORDERS, LOGS = TableName("public", "orders"), TableName("public", "logs")
@@ -58,6 +67,20 @@ def test_the_slot_of_the_connector_needs_no_free_one() -> None:
     full = {**SETTINGS, "max_replication_slots": "1"}
     assert judge(change(slots=(SLOT,), settings=full), ask()).errors == 0
     assert judge(change(slots=(SLOT,), settings=full), ask(slot="new")).errors == 1
+
+
+def test_columns_of_mysql_are_those_of_captured_tables_that_events_have() -> None:
+    names = [TableName("shop", name) for name in ("orders", "signals", "other", "view")]
+    columns = (("id", "int", True), ("secret", "varchar", False))
+    facts = MySQLFacts(
+        (10, 11), True, ("reader", "%"), "", tables=(*map(MySQLTable, names[:3]), MySQLTable(names[3], "VIEW")),
+        shapes=dict.fromkeys(names, columns),
+    )  # fmt: skip
+    asked = ask(kind="mysql", include=["shop.*"], exclude=["shop.oth*"], hidden=["shop.*.SECRET"], signal_table="shop.signals")  # fmt: skip
+    result = judge(facts, asked)
+    assert unpack(result.columns) == {"shop.orders": columns[:1]}
+    assert result.fingerprint == compute_fingerprint({"shop.orders": columns[:1]})
+    assert result.files == ""
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,18 @@ def test_a_source_exports_its_connector_its_slot_and_its_proofs() -> None:
         "slot_remaining_bytes": [500.0], "slot_growth_bytes_per_second": [2.5], "slot_full_seconds": [200.0],
         "proof_scheduled": [1.0], "proof_ended_timestamp_seconds": [noon], "proven_timestamp_seconds": [noon],
         "proof_duration_seconds": [3.5], "proof_tables": [3.0], "proof_equal_tables": [2.0], "proof_differing_rows": [12.0],
-        "proof_undecided_rows": [1.0], "proof_failures": [2.0],
+        "proof_undecided_rows": [1.0], "proof_failures": [2.0], "binlog_safe": [], "binlog_expiry_seconds": [],
     }  # fmt: skip
+
+
+def test_a_binary_log_exports_when_changes_may_be_removed() -> None:
+    conditions = [{**STATUS["conditions"][0], "type": "BinlogSafe"}]
+    binlog = {"oldest": "binlog.000001", "retentionSeconds": 86_400, "storedUntil": "2026-01-01T00:00:00Z"}
+    status = {"binlog": binlog, "conditions": conditions, "lastCheck": "2026-01-01T10:00:00Z"}
+    values = read(status)
+    assert (values["binlog_safe"], values["binlog_expiry_seconds"]) == ([1.0], [14 * 3600.0])
+    del binlog["retentionSeconds"]
+    assert read(status)["binlog_expiry_seconds"] == []
 
 
 def test_what_is_not_known_has_no_sample() -> None:

@@ -7,7 +7,7 @@ import pytest
 from fakes.context import build_resource
 from kappa_operator.cdc.guard import format_lsn
 from kappa_operator.engine.keys import Key, ObjectRef
-from unit.control.sources import SOURCE, SPEC, Shop, start
+from unit.control.sources import MARIADB, SOURCE, SPEC, Shop, start
 
 OTHER = Key("CDCSource", "shop", "second")
 
@@ -90,6 +90,22 @@ async def test_a_position_that_the_database_does_not_have_any_more_is_refused() 
     answer = await ask(shop, "back", "Stopped", set={"lsn": "0/1"})
     assert answer["refused"] is True
     assert "which its slot has confirmed" in answer["message"]
+
+
+async def test_the_position_in_a_binary_log_is_reported_and_not_changed() -> None:
+    shop = Shop()
+    await shop.prepare(**MARIADB)
+    await shop.run()
+    shop.write(**MARIADB, offsets={"request": "list"})
+    await shop.run(5)
+    answer = shop.get_status()["offsets"]
+    assert (answer["message"], answer["position"]["file"]) == ("reported", "binlog.000003")
+    shop.write(**MARIADB, state="Stopped", offsets={"request": "reset", "reset": True})
+    await shop.run(20)
+    answer = shop.get_status()["offsets"]
+    assert answer["refused"] is True
+    assert answer["message"].startswith("the position in a binary log is reported only")
+    assert shop.connect.positions
 
 
 async def second(shop: Shop, created: str, **spec: Any) -> tuple[str, str, str]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kappa_operator.cdc.shapes import Shape, compare, compute_fingerprint, pack, unpack
-from unit.control.sources import SOURCE, Shop, start
+from unit.control.sources import MARIADB, SOURCE, Shop, start
 
 ID, ITEM = ("id", "bigint", True), ("item", "text", False)
 OLD: dict[str, Any] = {"public.orders": (ID, ITEM)}
@@ -105,6 +105,28 @@ async def test_an_accepted_change_starts_the_connector_again_without_a_snapshot(
     assert shop.connect.snapshots == 1
     await change(shop, ID)
     assert shop.operator.get_condition(SOURCE)[1] == "SchemaRefused", "the next change is refused again"
+
+
+async def test_a_change_of_mariadb_is_refused_until_it_is_accepted() -> None:
+    shop = Shop()
+    shop.shape = {"shop.orders": (ID, ITEM)}
+    await shop.prepare(**MARIADB, **REFUSE)
+    await shop.run()
+    config = shop.connect.connectors["orders"].config
+    shop.shape = {"shop.orders": (ID,), "shop.lines": (ID,)}
+    await shop.run(320)
+    _, reason, message = shop.operator.get_condition(SOURCE)
+    assert (reason, "and the database removes its log by age" in message) == ("SchemaRefused", True)
+    assert shop.connect.connectors["orders"].state == "STOPPED"
+    accepted = {"schemaChanges": {"policy": "Refuse", "accept": compute_fingerprint(shop.shape)}}
+    shop.write(**MARIADB, **accepted)
+    await shop.run(20)
+    assert shop.operator.get_condition(SOURCE)[0] == "True"
+    assert shop.operator.list_events("SchemaChanged") == [
+        "table shop.orders: column item was dropped; table shop.lines was added"
+    ]
+    assert shop.connect.connectors["orders"].config == config, "the task goes on with the tables of its log"
+    assert shop.connect.snapshots == 1
 
 
 async def test_a_change_that_is_undone_needs_nobody() -> None:

@@ -45,6 +45,13 @@ SOURCES = Board(
             ),
         ),
         Row(
+            "Binary logs of MySQL and MariaDB",
+            (
+                Panel("Until changes expire", "Seconds from the last check until the server may remove changes that were not stored. Empty where it removes none by age.", (Query(_read("binlog_expiry_seconds"), _OF),), unit="s"),
+                Panel("Kept for long enough", "0 from 12 hours before that, or when half of the retention is left.", (Query(_read("binlog_safe"), f"{_OF} is safe"),), kind="value"),
+            ),
+        ),
+        Row(
             "Proofs",
             (
                 Panel("Time since all tables were proven", "Seconds since every table was found equal to its topic.", (Query(_age("proven_timestamp_seconds"), _OF),), unit="s", limit="cdcSources.proofOld.seconds"),

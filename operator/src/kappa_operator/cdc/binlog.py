@@ -7,6 +7,7 @@ server for the transactions at that mark. In the same log they are the same.
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from kappa_crds.cdcsource_status import BinlogStatus, LogMark
@@ -33,6 +34,20 @@ def is_file(name: object) -> bool:
 def clean_gtids(text: object) -> str:
     """Return transactions as MariaDB writes them; nothing for another text, such as the longer ones of MySQL."""
     return text if isinstance(text, str) and _GTIDS.fullmatch(text) else ""
+
+
+def find_stored_until(offset: Mapping[str, Any], end: LogMark | None, now: datetime) -> datetime | None:
+    """Return the time up to which changes were stored, at least; None where it is not known.
+
+    The server removes a file when its last change is old enough, and never the last file. So a position in that one counts as now, and
+    another one as its own time. Source: Debezium, `ts_sec` of an offset.
+    """
+    mark, seconds = find_mark(offset), offset.get("ts_sec")
+    if mark is not None and end is not None and mark.file == end.file:
+        return now.replace(microsecond=0)
+    if not isinstance(seconds, int) or not 0 < seconds <= now.timestamp():
+        return None
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 def find_binlog_loss(

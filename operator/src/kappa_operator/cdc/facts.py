@@ -188,6 +188,7 @@ class MySQLFacts:
 
     `log` is None where there is no binary log, or the user may not see it.
     `unparsed` has the columns whose type Debezium cannot parse, of all tables of the requested databases.
+    `shapes` are all columns of the tables: name, type, and whether the primary key has it.
     """
 
     version: tuple[int, ...]
@@ -198,6 +199,7 @@ class MySQLFacts:
     grants: tuple[Grant, ...] = ()
     tables: tuple[MySQLTable, ...] = ()
     unparsed: tuple[MySQLColumn, ...] = ()
+    shapes: Mapping[TableName, tuple[tuple[str, str, bool], ...]] = field(default_factory=dict)
     log: BinaryLog | None = None
     connection: Connection = Connection()
 

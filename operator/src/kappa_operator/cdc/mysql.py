@@ -37,6 +37,14 @@ _UNPARSED = """
     SELECT c.table_schema, c.table_name, c.column_name, c.data_type FROM information_schema.columns c
     WHERE c.data_type IN ('inet4', 'inet6') AND ({patterns}) ORDER BY 1, 2, 3 LIMIT {most}
 """
+# Lengths of texts and values of enums are left out: events do not depend on them. MySQL 8 has no width of integers any more.
+_SHAPES = """
+    SELECT t.table_schema, t.table_name, t.column_name,
+        CASE WHEN t.data_type IN ('char', 'varchar', 'binary', 'varbinary', 'enum', 'set') THEN t.data_type ELSE t.column_type END, t.column_key = 'PRI'
+    FROM information_schema.columns t WHERE {patterns} ORDER BY 1, 2, t.ordinal_position LIMIT {most}
+"""
+_MOST_COLUMNS = 50_000
+_WIDTH = re.compile(r"(?<=int)\(\d+\)")
 _ONE = "(t.table_schema LIKE %s ESCAPE '|' AND t.table_name LIKE %s ESCAPE '|')"
 _TLS_FAILED = 2026
 _CAUSES = {
@@ -107,9 +115,9 @@ def _build_tls(address: Address) -> ssl.SSLContext | None:
     return context
 
 
-def _read(cursor: Cursor, query: str, values: Iterable[str] = ()) -> list[Any]:
+def _read(cursor: Cursor, query: str, values: Iterable[str] = (), most: int = MOST_TABLES) -> list[Any]:
     cursor.execute(query, tuple(values) or None)
-    return list(cursor.fetchmany(MOST_TABLES))
+    return list(cursor.fetchmany(most))
 
 
 def _read_facts(cursor: Cursor, address: Address, patterns: tuple[TablePattern, ...]) -> MySQLFacts:
@@ -130,6 +138,7 @@ def _read_facts(cursor: Cursor, address: Address, patterns: tuple[TablePattern, 
         grants=parse_grants(_read_grants(cursor, is_mariadb)),
         tables=_read_tables(cursor, patterns),
         unparsed=_read_unparsed(cursor, patterns),
+        shapes=_read_shapes(cursor, patterns),
         connection=Connection(
             address.tls or address.is_loopback, bool(address.ca_file) or address.is_loopback
         ),
@@ -153,12 +162,27 @@ def _read_grants(cursor: Cursor, is_mariadb: bool) -> list[str]:
 
 def _read_tables(cursor: Cursor, patterns: tuple[TablePattern, ...]) -> tuple[MySQLTable, ...]:
     query = _TABLES.format(patterns=" OR ".join([_ONE] * len(patterns)), most=MOST_TABLES)
-    values = [part for pattern in patterns for part in pattern.to_like()]
-    rows = _read(cursor, query, values)
+    rows = _read(cursor, query, _list_likes(patterns))
     return tuple(
         MySQLTable(TableName(schema, name), kind, engine, bool(transactional), bool(key))
         for schema, name, kind, engine, transactional, key in rows
     )
+
+
+def _list_likes(patterns: tuple[TablePattern, ...]) -> list[str]:
+    return [part for pattern in patterns for part in pattern.to_like()]
+
+
+def _read_shapes(
+    cursor: Cursor, patterns: tuple[TablePattern, ...]
+) -> dict[TableName, tuple[tuple[str, str, bool], ...]]:
+    query = _SHAPES.format(patterns=" OR ".join([_ONE] * len(patterns)), most=_MOST_COLUMNS)
+    found: dict[TableName, tuple[tuple[str, str, bool], ...]] = {}
+    for schema, table, name, kind, is_key in _read(cursor, query, _list_likes(patterns), _MOST_COLUMNS):
+        text = kind.decode() if isinstance(kind, bytes) else kind
+        column = (name, _WIDTH.sub("", text), bool(is_key))
+        found[TableName(schema, table)] = (*found.get(TableName(schema, table), ()), column)
+    return found
 
 
 def _read_unparsed(cursor: Cursor, patterns: tuple[TablePattern, ...]) -> tuple[MySQLColumn, ...]:

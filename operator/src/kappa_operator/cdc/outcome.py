@@ -1,7 +1,7 @@
 """From the facts and findings of a database to the answer of the pod that checks it. Nothing here does I/O."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from kappa_crds.cdcsource_status import BinlogStatus, LogMark, SlotStatus
@@ -15,13 +15,15 @@ from kappa_operator.cdc.rules.mysql import find_retention
 from kappa_operator.cdc.rules.postgresql_tables import list_published
 from kappa_operator.cdc.rules.signal_table import check_signal_table
 from kappa_operator.cdc.shapes import MOST_BYTES as MOST_COLUMNS
-from kappa_operator.cdc.shapes import compute_fingerprint, pack
+from kappa_operator.cdc.shapes import Column, Shape, compute_fingerprint, pack
 from kappa_operator.cdc.work import MOST_BYTES, AskedMark, DatabaseRequest, DatabaseResult, FoundProblem
 
 _TEXT, _STATEMENT = 300, 1200
 """Characters of a finding that are kept."""
 _BESIDE_ERRORS = 1500
 """Bytes of columns beside findings that keep a connector from starting."""
+_BESIDE_LOG = 1500
+"""Bytes of columns beside the marks of a binary log."""
 _FILES = 600
 """Bytes of the files of the tables."""
 _NO_KEY = "no-primary-key"
@@ -61,28 +63,42 @@ def judge(facts: Facts, request: DatabaseRequest) -> DatabaseResult:
 
 def _describe_columns(facts: Facts, request: DatabaseRequest, most: int) -> dict[str, str]:
     """Return the columns that events have."""
-    if not isinstance(facts, PostgresFacts):
-        return {}
-    tables, signals, hidden = (
-        list_published(facts, build_request(request)),
-        _find_signal_table(request),
-        [re.compile(to_expression(each), re.IGNORECASE) for each in request.hidden],
-    )
-    shape = {
-        str(table.name): tuple(
+    signals = _find_signal_table(request)
+    if isinstance(facts, PostgresFacts):
+        tables = [each for each in list_published(facts, build_request(request)) if each.name != signals]
+        files = {str(each.name): str(each.file) for each in tables if each.file}
+        shape = _hide_columns(facts.shapes, [each.name for each in tables], request.hidden)
+        return {
+            "columns": pack(shape, most),
+            "fingerprint": compute_fingerprint(shape),
+            "files": pack(files, _FILES) if request.compacted else "",
+        }
+    captured = [each.name for each in facts.tables if each.kind == "BASE TABLE" and each.name != signals and is_requested(each.name, request)]  # fmt: skip
+    shape = _hide_columns(facts.shapes, captured, request.hidden)
+    return {
+        "columns": pack(shape, min(most, _BESIDE_LOG)),
+        "fingerprint": compute_fingerprint(shape),
+    }
+
+
+def _hide_columns(
+    shapes: Mapping[TableName, tuple[Column, ...]], tables: Iterable[TableName], hidden: Iterable[str]
+) -> Shape:
+    """Return the columns of the tables without those that a pattern leaves out."""
+    patterns = [re.compile(to_expression(each), re.IGNORECASE) for each in hidden]
+    return {
+        str(table): tuple(
             column
-            for column in facts.shapes.get(table.name, ())
-            if not any(each.fullmatch(f"{table.name}.{column[0]}") for each in hidden)
+            for column in shapes.get(table, ())
+            if not any(each.fullmatch(f"{table}.{column[0]}") for each in patterns)
         )
         for table in tables
-        if table.name != signals
     }
-    files = {str(each.name): str(each.file) for each in tables if each.file and each.name != signals}
-    return {
-        "columns": pack(shape, most),
-        "fingerprint": compute_fingerprint(shape),
-        "files": pack(files, _FILES) if request.compacted else "",
-    }
+
+
+def is_requested(table: TableName, request: DatabaseRequest) -> bool:
+    """Return whether a pattern of the request matches a table of MySQL or MariaDB."""
+    return any(pattern.matches(table) for pattern in build_request(request).patterns)
 
 
 def parse_some(texts: Iterable[str], request: DatabaseRequest) -> tuple[TablePattern, ...]:
@@ -134,13 +150,10 @@ def _judge_keys(findings: Iterable[Finding], request: DatabaseRequest) -> Iterab
 
 
 def _count_tables(facts: Facts, request: DatabaseRequest) -> int:
-    rules, signals = build_request(request), _find_signal_table(request)
+    signals = _find_signal_table(request)
     if isinstance(facts, PostgresFacts):
-        return sum(each.name != signals for each in list_published(facts, rules))
-    return sum(
-        each.name != signals and any(pattern.matches(each.name) for pattern in rules.patterns)
-        for each in facts.tables
-    )
+        return sum(each.name != signals for each in list_published(facts, build_request(request)))
+    return sum(each.name != signals and is_requested(each.name, request) for each in facts.tables)
 
 
 def _describe_postgresql(facts: Facts, request: DatabaseRequest) -> dict[str, object]:

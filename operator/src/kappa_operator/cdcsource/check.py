@@ -14,10 +14,11 @@ from kappa_crds.quantities import format_duration, parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import WorkState
 from kappa_operator import backoff, intervals
-from kappa_operator.cdc.binlog import find_binlog_loss
+from kappa_operator.cdc.binlog import find_binlog_loss, find_stored_until
 from kappa_operator.cdc.findings import Severity
 from kappa_operator.cdc.guard import find_loss
 from kappa_operator.cdc.work import DatabaseResult, DatabaseTask, FoundProblem
+from kappa_operator.cdcsource.expiry import judge_expiry
 from kappa_operator.cdcsource.guard import choose_check_interval, judge_slot
 from kappa_operator.cdcsource.model import (
     CDCSourceObserved,
@@ -183,8 +184,14 @@ def _finish(observed: CDCSourceObserved, result: DatabaseResult, now: datetime) 
         judged, more, warnings = judge_slot(observed, result.slot, now)
         schema, changes = fold_schema(observed, result)
         files, rewritten = fold_files(observed, result)
-        fields |= {**_describe(observed, result), **judged, "tables_schema": schema, "tables_files": files}
-        warnings = (*warnings, *changes, *rewritten)
+        fields |= {
+            **_describe(observed, result, now),
+            **judged,
+            "tables_schema": schema,
+            "tables_files": files,
+        }
+        expiring, expires = judge_expiry(observed, fields.get("binlog"), now)
+        more, warnings = (*more, *expiring), (*warnings, *changes, *rewritten, *expires)
     before, ready = _get_condition(observed), condition.status == "True"
     verdict = _keep(observed, Verdict("Checking" if ready else "Waiting", reason, message))
     events: tuple[EmitEvent, ...] = ()
@@ -224,20 +231,20 @@ def _describe_first(first: FoundProblem | None, errors: int) -> str:
     return message + (f" ({errors - 1} more errors, see kappa cdc check)" if errors > 1 else "")
 
 
-def _describe(observed: CDCSourceObserved, result: DatabaseResult) -> dict[str, Any]:
+def _describe(observed: CDCSourceObserved, result: DatabaseResult, now: datetime) -> dict[str, Any]:
     """Return what the status keeps of a check. A position that was lost stays lost until it is decided what to do."""
     status, mode = observed.resource.status, observed.resource.spec.snapshot.mode
     fields: dict[str, Any] = {"tables": result.tables, "owns_publication": result.owns_publication}
     name = get_slot(observed.resource)
     if not name:
-        return {**fields, **_describe_binlog(observed, result)}
+        return {**fields, **_describe_binlog(observed, result, now)}
     found = find_loss(status.slot, name, result.slot, result.system, observed.position)
     if status.lost is None and found is not None and mode is not SnapshotMode.WHEN_NEEDED:
         fields["lost"] = found
     return {**fields, "slot": _merge_slot(status.slot, result.slot, is_lost=found is not None)}
 
 
-def _describe_binlog(observed: CDCSourceObserved, result: DatabaseResult) -> dict[str, Any]:
+def _describe_binlog(observed: CDCSourceObserved, result: DatabaseResult, now: datetime) -> dict[str, Any]:
     """Return what the status keeps of a binary log. Its end is a mark only from when the connector has a position."""
     status, position, found = observed.resource.status, find_log_position(observed), result.binlog
     if found is None:
@@ -245,10 +252,15 @@ def _describe_binlog(observed: CDCSourceObserved, result: DatabaseResult) -> dic
     lost = find_binlog_loss(status.binlog, found, result.asked, position)
     if lost is not None:
         return {} if status.lost is not None else {"lost": lost}
-    if position is not None:
-        return {"binlog": found}
-    known = status.binlog  # Kafka Connect may be away: the mark of before is still that of the connector
-    return {"binlog": found.replace(end=known and known.end, server=known.server if known else "")}
+    known = status.binlog
+    stored = known.stored_until if known else None
+    if observed.connector is not None and position is not None:
+        read = find_stored_until(observed.connector.offset or {}, found.end, now)
+        times = [each for each in (read, stored) if each is not None]
+        return {"binlog": found.replace(stored_until=max(times, default=None))}
+    # Kafka Connect may be away: the mark of before is still that of the connector
+    kept = {"end": known and known.end, "server": known.server if known else "", "stored_until": stored}
+    return {"binlog": found.replace(**kept)}
 
 
 def _merge_slot(before: SlotStatus | None, found: SlotStatus | None, *, is_lost: bool) -> SlotStatus | None:

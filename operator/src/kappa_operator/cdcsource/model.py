@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kappa_crds.cdcsource import CDC_SOURCE, DATABASE_READY, SLOT_SAFE, SnapshotMode
+from kappa_crds.cdcsource import BINLOG_SAFE, CDC_SOURCE, DATABASE_READY, SLOT_SAFE, SnapshotMode
 from kappa_crds.cdcsource_proof import PROVEN, ProofResult
-from kappa_crds.cdcsource_status import CDCSourceStatus, LogForecast, LogMark
+from kappa_crds.cdcsource_status import BinlogStatus, CDCSourceStatus, LogForecast, LogMark
 from kappa_crds.conditions import Condition, ConditionStatus, find_condition, is_true, merge_conditions
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.reasons import Reason
@@ -159,8 +159,9 @@ def build_status(
     """Return the status for a verdict. What `fields` and the conditions in `more` leave out stays as it was."""
     resource = observed.resource
     before, new = resource.status.conditions, {each.type: each for each in more}
-    log = fields.get("log", resource.status.log)
-    known = (new.get(kind) or find_condition(before, kind) for kind in _list_conditions(resource, log))
+    log, binlog = (fields.get(name, getattr(resource.status, name)) for name in ("log", "binlog"))
+    kinds = _list_conditions(resource, log, binlog)
+    known = (new.get(kind) or find_condition(before, kind) for kind in kinds)
     kept = merge_conditions(before, [each for each in known if each is not None])
     place = {
         "database": describe_database(resource),
@@ -179,10 +180,12 @@ def keep_condition(status: CDCSourceStatus, condition: Condition) -> CDCSourceSt
     return status.replace(conditions=(*others, merged))
 
 
-def _list_conditions(resource: CDCSourceResource, log: LogForecast | None) -> tuple[str, ...]:
-    """Return the conditions that a source has besides those of every kind: nothing is claimed without proofs, or without a slot."""
-    left = {*(() if resource.spec.proof else (PROVEN,)), *(() if log else (SLOT_SAFE,))}
-    return tuple(each for each in CDC_SOURCE.conditions if each not in left)
+def _list_conditions(
+    resource: CDCSourceResource, log: LogForecast | None, binlog: BinlogStatus | None
+) -> tuple[str, ...]:
+    """Return the conditions that a source has besides those of every kind: nothing is claimed without proofs, or without a log."""
+    has = {PROVEN: resource.spec.proof, SLOT_SAFE: log, BINLOG_SAFE: binlog and binlog.stored_until}
+    return tuple(each for each in CDC_SOURCE.conditions if has.get(each, True))
 
 
 def build_condition(

@@ -51,6 +51,10 @@ def answer_offsets(observed: CDCSourceObserved, now: datetime) -> Plan | None:
 def explain_refusal(resource: CDCSourceResource, wanted: OffsetsRequest) -> str | None:
     """Return why the position is not changed, None where nothing prevents it."""
     status = resource.status
+    if resource.spec.postgresql is None:
+        return (
+            "the position in a binary log is reported only; to read all rows again set spec.snapshot.request"
+        )
     if resource.spec.state is not SourceState.STOPPED:
         return (
             f"the position is changed only while the connector is stopped, and spec.state is {resource.spec.state}; set it to Stopped,"

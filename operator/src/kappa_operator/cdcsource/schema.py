@@ -61,7 +61,10 @@ def _compute_scope(resource: CDCSourceResource) -> str:
 
 def _explain(resource: CDCSourceResource, texts: tuple[str, ...]) -> str:
     message = "; ".join(texts)
-    if any(text.endswith("was added") for text in texts):
+    is_postgresql = (
+        resource.spec.postgresql is not None
+    )  # others read a table from the statement that created it
+    if is_postgresql and any(text.endswith("was added") for text in texts):
         message += (
             f". Changes of a table that was added are read from now on; for the rows that it has already, run: kappa cdc snapshot"
             f" {resource.metadata.name} --table TABLE"
@@ -81,8 +84,9 @@ def stop_refused(observed: CDCSourceObserved, now: datetime) -> Plan | None:
         return None
     if policy.policy is SchemaPolicy.FOLLOW or policy.accept == schema.refused:
         return None
+    log = "keeps its log" if resource.spec.postgresql else "removes its log by age"
     message = (
-        f"{'; '.join(schema.changes)}. The connector is stopped, and the database keeps its log. To accept the change, set"
+        f"{'; '.join(schema.changes)}. The connector is stopped, and the database {log}. To accept the change, set"
         f" spec.schemaChanges.accept to {schema.refused}; undone, it continues at the next check"
     )
     status = build_status(observed, stalled("Refused", Reason.SCHEMA_REFUSED, message), now)
@@ -95,4 +99,8 @@ def stop_refused(observed: CDCSourceObserved, now: datetime) -> Plan | None:
 def describe_tables(resource: CDCSourceResource) -> dict[str, Any]:
     """Return the property that changes with the tables: Debezium adds tables to its publication when its task starts."""
     schema = resource.status.tables_schema
-    return {} if schema is None else {"kappa.tables": digest_tables(unpack(schema.columns))}
+    return (
+        {}
+        if schema is None or resource.spec.postgresql is None
+        else {"kappa.tables": digest_tables(unpack(schema.columns))}
+    )

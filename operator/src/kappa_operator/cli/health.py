@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from kappa_crds.cdcsource import SLOT_SAFE
+from kappa_crds.cdcsource import BINLOG_SAFE, SLOT_SAFE
 from kappa_crds.cdcsource_proof import PROVEN
 from kappa_crds.conditions import EXPORTED, VERIFIED, Condition, ConditionType, find_condition
 from kappa_crds.kinds import find_kind
@@ -16,7 +16,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource, ResourceStatus
 from kappa_operator.engine.cluster import Body
 
-_CHECKED = (LAG_HEALTHY, VERIFIED, EXPORTED, SLOT_SAFE, PROVEN)
+_CHECKED = (LAG_HEALTHY, VERIFIED, EXPORTED, SLOT_SAFE, BINLOG_SAFE, PROVEN)
 """Conditions that must be true of a healthy resource, besides Ready."""
 _REQUESTED = frozenset({Reason.SUSPENDED, Reason.CONNECTOR_PAUSED, Reason.CONNECTOR_STOPPED})
 """Reasons that a user requested."""

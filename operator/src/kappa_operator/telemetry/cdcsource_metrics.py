@@ -1,9 +1,9 @@
-"""Metrics of CDCSources, read from their status: the connector, the WAL that a slot retains, and proofs. Debezium exports what it reads itself."""
+"""Metrics of CDCSources, read from their status: the connector, the log that a slot or an age retains, and proofs. Debezium exports what it reads itself."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from kappa_crds.cdcsource import DATABASE_READY, SLOT_SAFE, SNAPSHOTTING, CDCSourceSpec
+from kappa_crds.cdcsource import BINLOG_SAFE, DATABASE_READY, SLOT_SAFE, SNAPSHOTTING, CDCSourceSpec
 from kappa_crds.cdcsource_proof import ProofRecord
 from kappa_crds.cdcsource_status import CDCSourceStatus, LogForecast, SlotStatus
 from kappa_crds.conditions import ConditionType, find_condition, is_true
@@ -41,6 +41,13 @@ def _of_slot(read: Callable[[SlotStatus], float | None]) -> Callable[[CDCSourceR
 
 def _of_log(read: Callable[[LogForecast], float | None]) -> Callable[[CDCSourceResource], float | None]:
     return lambda source: None if source.status.log is None else read(source.status.log)
+
+
+def _read_binlog_expiry(source: CDCSourceResource) -> float | None:
+    binlog, at = source.status.binlog, source.status.last_check
+    if binlog is None or binlog.stored_until is None or binlog.retention_seconds is None or at is None:
+        return None
+    return binlog.retention_seconds - (at - binlog.stored_until).total_seconds()
 
 
 def _of_proof(read: Callable[[ProofRecord], float | None]) -> Callable[[CDCSourceResource], float | None]:
@@ -83,6 +90,8 @@ CDCSOURCE_METRICS: tuple[Declared[CDCSourceResource], ...] = (
     Declared("kappa_cdcsource_slot_remaining_bytes", "Bytes until the retained WAL reaches a limit, at the last check; none where nothing limits it.", _SOURCE, _of_log(lambda log: log.remaining_bytes)),
     Declared("kappa_cdcsource_slot_growth_bytes_per_second", "How fast the retained WAL grows; none where it does not, or is not known.", _SOURCE, _of_log(lambda log: log.bytes_per_second)),
     Declared("kappa_cdcsource_slot_full_seconds", "Seconds from the last check until the retained WAL reaches a limit; none where it does not grow.", _SOURCE, _of_log(lambda log: log.seconds_left)),
+    Declared("kappa_cdcsource_binlog_safe", "1 while the server keeps its binary log for long enough, 0 else; none where it is not known what was stored.", _SOURCE, _read_condition(BINLOG_SAFE)),
+    Declared("kappa_cdcsource_binlog_expiry_seconds", "Seconds from the last check until the server may remove changes that were not stored; none where it removes none by age.", _SOURCE, _read_binlog_expiry),
     Declared("kappa_cdcsource_proof_scheduled", "1 where proofs are made on a schedule, 0 else.", _SOURCE, _is_scheduled),
     Declared("kappa_cdcsource_proof_ended_timestamp_seconds", "When the last proof ended, whatever its result, Unix time.", _SOURCE, _of_proof(lambda proof: _seconds(proof.ended))),
     Declared("kappa_cdcsource_proven_timestamp_seconds", "When all tables were last found equal to their topics, by the clock of the database, Unix time.", _SOURCE, _read_proven),
