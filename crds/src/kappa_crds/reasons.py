@@ -261,6 +261,6 @@ class Reason(StrEnum):
     GROUPS_NOT_AT_CUT = "GroupsNotAtCut", REPROCESSING, "A consumer group of `spec.groups` has not read the old outputs to their end, or still has members; stop its consumers once they have, and request the cutover again."
     ROLLING_BACK = "RollingBack", REPROCESSING, "The old version takes over again; wait."
     REPROCESSED = "Reprocessed", REPROCESSING, "The new version is active and the old one has ended; there is nothing to do."
-    REPROCESSING_FAILED = "ReprocessingFailed", REPROCESSING, "The new version did not take over; the message has the cause, and the active version was not touched. Correct the spec of the Pipeline."
+    REPROCESSING_FAILED = "ReprocessingFailed", REPROCESSING, "The new version failed, for the cause in the message. Before the cutover the active version was not touched; after it the old one is active again. Correct the spec of the Pipeline."
     ABORTED = "Aborted", REPROCESSING, "The reprocessing ended before the cutover, by request or because the Pipeline changed; the active version was not touched."
     # fmt: on

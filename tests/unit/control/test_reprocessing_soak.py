@@ -34,6 +34,11 @@ def write_fixed(**gates: str) -> dict[str, Any]:
     return {**FIXED, "upgrade": {"mode": "Shadow", "healthTimeout": "1m", "reprocessing": reprocessing}}
 
 
+def read_ready(life: ShadowLife) -> dict[str, Any]:
+    conditions: list[dict[str, Any]] = find_all(life)[0]["status"]["conditions"]
+    return next(each for each in conditions if each["type"] == "Ready")
+
+
 @dataclass
 class Soak:
     """A life whose old version has begun to soak. The lags of both versions are functions of the seconds since then."""
@@ -51,8 +56,7 @@ class Soak:
                 self._report(find_address(pod), (self.new if is_new else self.old)(second))
             await self.life.step()
         assert (self.life.operator.clock() - started).total_seconds() == seconds
-        conditions: list[dict[str, Any]] = find_all(self.life)[0]["status"]["conditions"]
-        return next(each for each in conditions if each["type"] == "Ready")
+        return read_ready(self.life)
 
     def _report(self, address: str, lag: int) -> None:
         positions, ends = {"in": {0: 100}}, {"in": {0: 100 + lag}}
@@ -72,6 +76,7 @@ async def test_a_new_version_whose_lag_grows_above_that_of_the_old_one_is_rolled
     await soak.life.settle()
     assert describe(soak.life)["phases"] == ["RolledBack"]
     assert describe(soak.life)["outputs"] == ["out"]
+    assert read_ready(soak.life)["reason"] == "ReprocessingFailed"
     why = find_all(soak.life)[0]["status"]["why"]
     assert why.startswith("the lag of the new version grew from ")
     assert why.endswith("in more than 1m (spec.upgrade.healthTimeout); that of the old one is 0")
@@ -117,6 +122,7 @@ async def test_a_person_decides_where_the_gate_is_manual_and_the_soak_time_does_
     request("Rollback")(soak.life)
     await soak.life.settle()
     assert describe(soak.life)["phases"] == ["RolledBack"]
+    assert read_ready(soak.life)["reason"] == "RolledBack"
 
 
 async def step(life: ShadowLife, seconds: int) -> None:

@@ -23,6 +23,7 @@ from kappa_operator.reprocessing.requests import carry_out, explain_end, explain
 Phase = ReprocessingPhase
 _MOST_GAPS = 50
 _MOST_CRASHES = 2
+_REQUESTED = "it was requested"
 READER_PATIENCE = 120.0
 """Seconds for which a rollback waits for readers that cannot hold: one whose driver was lost is back by then, and one that is left needs a person."""
 UNCUT_PATIENCE = 180.0
@@ -210,7 +211,7 @@ def soak(observed: ReprocessingObserved, now: datetime) -> Plan | None:
     if not observed.is_chain and not observed.has_cut_over:
         return finish(observed, "the Pipeline was changed, so the soak time has ended", now)
     if (passed := carry_out(observed, RequestAction.ROLLBACK)) is not None:
-        return start_rollback(observed, "it was requested", now, request=passed)
+        return start_rollback(observed, _REQUESTED, now, request=passed)
     failure = next(filter(None, map(find_failure, observed.parties)), "")
     can_return = all(party.side is not None and party.side.is_running for party in observed.parties)
     is_automatic = observed.resource.spec.gates.rollback is Gate.AUTOMATIC
@@ -286,9 +287,10 @@ def roll_back(observed: ReprocessingObserved, now: datetime) -> Plan | None:
     """Record the cut at which the old version is active again; without one where the new version does not run."""
     if observed.phase is not Phase.ROLLING_BACK:
         return None
-    why = observed.status.why or "it was requested"
+    why = observed.status.why or _REQUESTED
     if _has_rolled_back(observed):
-        verdict = stalled(Phase.ROLLED_BACK, Reason.ROLLED_BACK, f"the old version is active again: {why}")
+        reason = Reason.ROLLED_BACK if why == _REQUESTED else Reason.REPROCESSING_FAILED
+        verdict = stalled(Phase.ROLLED_BACK, reason, f"the old version is active again: {why}")
         plan = enter(observed, Phase.ROLLED_BACK, verdict, now)
         return Plan((*release_drivers(observed), *plan.actions), requeue=True)
     is_chain, cut = observed.is_chain, observed.status.rollback_cut
