@@ -11,6 +11,7 @@ from fakes.cluster import Body
 from fakes.connect import FakeConnect
 from fakes.context import Operator, build_resource, build_secret
 from fakes.fuse import Killed
+from kappa_crds.cdcsource import BINLOG_SAFE
 from kappa_crds.cdcsource_proof import ProofResult
 from kappa_crds.cdcsource_status import SlotStatus, TableRange
 from kappa_crds.quantities import format_size
@@ -237,7 +238,8 @@ class Shop:
         kept["slot"] = {**(kept["slot"] or {}), "confirmed": None}  # it depends on when the last check was
         kept["incremental"] = _leave_out_times(status.get("incremental"))
         kept["offsets"] = _leave_out_times(status.get("offsets"))
-        conditions = [(c["type"], c["status"], c["reason"]) for c in status.get("conditions", [])]
+        found = [(c["type"], c["status"], c["reason"]) for c in status.get("conditions", [])]
+        conditions = [each for each in found if each[0] != BINLOG_SAFE]  # it begins with the check after a snapshot
         proof = status.get("proof") or {}
         return {
             "proven": (len(proof.get("history", [])), (proof.get("last") or {}).get("rows")),
