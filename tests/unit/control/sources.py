@@ -239,7 +239,8 @@ class Shop:
         kept["incremental"] = _leave_out_times(status.get("incremental"))
         kept["offsets"] = _leave_out_times(status.get("offsets"))
         found = [(c["type"], c["status"], c["reason"]) for c in status.get("conditions", [])]
-        conditions = [each for each in found if each[0] != BINLOG_SAFE]  # it begins with the check after a snapshot
+        # It begins with the check after a snapshot.
+        conditions = [each for each in found if each[0] != BINLOG_SAFE]
         proof = status.get("proof") or {}
         return {
             "proven": (len(proof.get("history", [])), (proof.get("last") or {}).get("rows")),
