@@ -5,7 +5,6 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
@@ -49,8 +48,8 @@ final class KeyedEvents extends StatefulProcessor<Object, InternalRow, InternalR
 
     @Override
     public void init(OutputMode mode, TimeMode time) {
-        rows = getHandle().getMapState("rows", Encoders.BINARY(), Encoders.BINARY(), TTLConfig.NONE());
-        wake = getHandle().getValueState("wake", Encoders.LONG(), TTLConfig.NONE());
+        rows = getHandle().getMapState("rows", StateEncoder.BINARY, StateEncoder.BINARY, TTLConfig.NONE());
+        wake = getHandle().getValueState("wake", StateEncoder.LONG, TTLConfig.NONE());
         keys = null;
     }
 

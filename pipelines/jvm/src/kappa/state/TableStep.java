@@ -1,7 +1,6 @@
 package kappa.state;
 
 import java.util.List;
-import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.streaming.MapState;
@@ -34,11 +33,11 @@ abstract class TableStep extends StatefulProcessor<Object, InternalRow, Internal
     }
 
     ValueState<byte[]> openValue(String name) {
-        return getHandle().getValueState(name, Encoders.BINARY(), TTLConfig.NONE());
+        return getHandle().getValueState(name, StateEncoder.BINARY, TTLConfig.NONE());
     }
 
     MapState<byte[], byte[]> openMap(String name) {
-        return getHandle().getMapState(name, Encoders.BINARY(), Encoders.BINARY(), TTLConfig.NONE());
+        return getHandle().getMapState(name, StateEncoder.BINARY, StateEncoder.BINARY, TTLConfig.NONE());
     }
 
     /** Store a row, or remove it if it was deleted. */
