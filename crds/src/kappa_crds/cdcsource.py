@@ -275,7 +275,7 @@ class CDCSourceSpec(Model):
     config: Annotated[dict[str, TuningValue], Field(max_length=16)] = Field(default_factory=dict)
     """Numbers for the tuning of Debezium, by the names of its properties. Others are not allowed."""
     state: SourceState = SourceState.RUNNING
-    """Running; Paused keeps its tasks; Stopped has none. Meanwhile the database keeps its log."""
+    """Running; Paused keeps its tasks; Stopped has none. Meanwhile PostgreSQL keeps its log, MySQL and MariaDB until it expires."""
     restart: ConnectorRestart = ConnectorRestart()
     """Back-off for restarts of failed tasks."""
     schema_changes: SchemaChanges | None = None
