@@ -45,7 +45,9 @@ $(SPARK)/pruned: uv.lock pipelines/prune_jars.py pipelines/unused-jars.txt pipel
 	@home=$$($(RUN) python -c "from pathlib import Path; import pyspark; print(Path(pyspark.__file__).parent)"); \
 	$(RUN) python pipelines/prune_jars.py "$$home" $(SPARK); \
 	ln -s $$($(RUN) python -c "from kappa_pipelines.jars import fetch_jars; print(*fetch_jars())") $(SPARK)/jars/; \
-	$(RUN) python pipelines/archive_classes.py order "$(CURDIR)/$(SPARK)" && touch $@
+	$(RUN) python pipelines/archive_classes.py order "$(CURDIR)/$(SPARK)"; \
+	$(RUN) python pipelines/archive_classes.py desugar "$(CURDIR)/$(SPARK)"; \
+	touch $@
 
 # An archive of the classes that a driver loads. The JVMs of tests start from it in two thirds of the time.
 CLASSES := .venv/classes.jsa

@@ -1,6 +1,7 @@
 """Make the archive of classes (JEP 350) that drivers start from, while the image is built.
 
     python archive_classes.py order SPARK_HOME     gives the jars one order
+    python archive_classes.py desugar SPARK_HOME   gives lambda expressions of Scala ordinary classes
     python archive_classes.py record SPARK_HOME    makes SPARK_HOME/classes.jsa
     python archive_classes.py check SPARK_HOME     fails if it cannot be used
 
@@ -38,15 +39,27 @@ _SETTINGS = {
     "spark.hadoop.fs.file.impl": "kappa.files.LocalFiles",
 }
 """Those of a driver that decide which classes it loads."""
-_LAUNCHER = "spark-launcher"
+_LAUNCHER, _OWN = "spark-launcher", "kappa-jvm.jar"
+_SCALA = ("scala-library-*.jar", "scala-reflect-*.jar", "*_2.13-*.jar")
+_SMALL_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _SIGNATURES = (".SF", ".DSA", ".RSA", ".EC")
 _BY_NAME = (
     "org/apache/kafka/clients/",
     "org/apache/kafka/common/",
     "org/apache/spark/sql/kafka010/",
     "org/apache/commons/pool2/",
+    "org/apache/spark/kafka010/",
+    "org/apache/spark/sql/classic/",
+    "org/apache/spark/sql/connector/read/",
+    "org/apache/spark/sql/execution/datasources/v2/DataSource",
+    "org/apache/spark/sql/execution/datasources/v2/MicroBatch",
+    "org/apache/spark/sql/execution/datasources/v2/Streaming",
+    "org/apache/spark/sql/internal/",
+    "org/codehaus/commons/compiler/",
+    "net/razorvine/pickle/",
+    "kappa/",
 )
-"""Packages whose classes are loaded by name."""
+"""Packages and names whose classes are loaded by name."""
 
 
 def order_jars(spark: Path) -> None:
@@ -82,6 +95,14 @@ def _remove_signature(path: Path) -> None:
     part.replace(path)  # the file itself may be a link to another installation
 
 
+def desugar_jars(spark: Path) -> None:
+    """Give lambda expressions in the jars of Scala ordinary classes: the JVM archives none of those that it makes for them (ADR 90)."""
+    library = spark / "lib"
+    path = os.pathsep.join(map(str, [library / _OWN, *library.glob("xbean-asm9-shaded-*.jar")]))
+    jars = sorted(str(jar) for pattern in _SCALA for jar in library.glob(pattern))
+    subprocess.run(["java", *_SMALL_JVM, "-cp", path, "kappa.image.Desugar", *jars], check=True)
+
+
 def record_classes(home: Path) -> None:
     """Run what every driver runs, in a JVM that archives its classes when it ends.
 
@@ -102,7 +123,9 @@ def record_classes(home: Path) -> None:
         _run_query(spark, Path(folder))
     options_of_kafka = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "none"}
     spark.readStream.name("kafka").format("kafka").options(**options_of_kafka).load().explain()
+    spark.sql("SHOW VIEWS").collect()
     _load_classes(spark._jvm, home)
+    _open_clients(spark._jvm)
     spark.stop()
     process.stdin.close()  # the JVM ends with its input
     process.wait(300)
@@ -142,6 +165,28 @@ def _load_classes(jvm: Any, home: Path) -> None:
                 jvm.java.lang.Class.forName(name.removesuffix(".class").replace("/", "."), False, loader)
 
 
+def _open_clients(jvm: Any) -> None:
+    """Open each client of Kafka without a broker, so that the archive has the lambda expressions that do not depend on its answers."""
+    settings = jvm.java.util.Properties()
+    strings, clients = "org.apache.kafka.common.serialization.String", jvm.org.apache.kafka.clients
+    for kind in ("key", "value"):
+        settings.put(f"{kind}.serializer", f"{strings}Serializer")
+        settings.put(f"{kind}.deserializer", f"{strings}Deserializer")
+    settings.put("bootstrap.servers", "127.0.0.1:1")
+    moment = jvm.java.time.Duration.ofMillis(200)
+    consumer = clients.consumer.KafkaConsumer(settings)
+    partitions = jvm.java.util.List.of(jvm.org.apache.kafka.common.TopicPartition("none", 0))
+    consumer.assign(partitions)
+    consumer.seekToBeginning(partitions)
+    consumer.poll(moment)
+    consumer.close(moment)
+    clients.producer.KafkaProducer(settings).close(moment)
+    admin = clients.admin.Admin.create(settings)
+    admin.describeTopics(jvm.java.util.List.of("none"))
+    admin.close(moment)
+    jvm.org.apache.kafka.common.protocol.Errors.values()
+
+
 def check_archive(home: Path) -> None:
     """Fail the build if a JVM with a driver's class path cannot use the archive: later it would do without, in silence."""
     options = ["-Xshare:on", f"-XX:SharedArchiveFile={home}/classes.jsa"]
@@ -149,4 +194,5 @@ def check_archive(home: Path) -> None:
 
 
 if __name__ == "__main__":
-    {"order": order_jars, "record": record_classes, "check": check_archive}[sys.argv[1]](Path(sys.argv[2]))
+    steps = {"order": order_jars, "desugar": desugar_jars, "record": record_classes, "check": check_archive}
+    steps[sys.argv[1]](Path(sys.argv[2]))

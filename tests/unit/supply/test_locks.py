@@ -69,7 +69,7 @@ def test_a_download_without_a_lock_is_found(
     ("before", "after", "problem"),
     [
         ("@sha256:", "", "the base has no digest"),
-        ("FROM ${BASE} AS build", "FROM python:3.11 AS build", "the base has no digest"),
+        ("FROM ${BASE} AS java", "FROM python:3.11 AS java", "the base has no digest"),
         (" --require-hashes", "", "installs without hashes"),
         ("--frozen ", "", "does not use the lock"),
         ("--no-build-isolation ", "", "installs what is not locked"),
