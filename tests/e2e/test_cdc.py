@@ -17,9 +17,12 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from e2e.place import Place
+from e2e.test_network_policies import find_open
+from e2e.test_tenants import run_pod
 from kappa_crds.cdcsource import DATABASE_READY
 from kappa_crds.cdcsource_proof import PROVEN
 from kappa_crds.conditions import find_condition
+from kappa_crds.kafkacluster import KafkaClusterStatus
 from lab import kafka, pki
 from lab.network import NODE_IP
 from lab.paths import REPOSITORY
@@ -55,6 +58,19 @@ CHANGES: tuple[LiteralString, ...] = (
 )
 JOINED = "SELECT o.id, o.note, c.name, c.city FROM orders o LEFT JOIN customers c ON c.id = o.customer"
 ITEMS = "SELECT i.id, i.product, i.quantity FROM items i JOIN orders o ON o.id = i.order_id"
+
+
+_REFUSED = """
+import socket, ssl, sys
+context = ssl._create_unverified_context()
+try:
+    with context.wrap_socket(socket.create_connection((sys.argv[1], 8443), 5)) as connection:
+        connection.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
+        print("answer", connection.recv(64))
+except ssl.SSLError as error:
+    print("refused", error.reason)
+"""
+"""Over TLS 1.3 a client learns only with the first answer that its certificate is missing."""
 
 
 @dataclass(frozen=True)
@@ -242,6 +258,30 @@ def test_a_pod_proves_that_all_topics_equal_their_tables(shop: Shop) -> None:
     assert message.startswith("3 tables with ")
     pods = ("get", "pods", "-l", "kappa-platform.io/cdc-task=proof", "-o", "name")
     place.wait(lambda: not place.kubectl(*pods).split(), "its pod is deleted", 60)
+
+
+def test_a_foreign_pod_reaches_no_port_of_a_worker(shop: Shop) -> None:
+    place = shop.place
+    address = str(place.find("pods", "-l", "kappa-platform.io/connect=main")[0]["status"]["podIP"])
+    place.admit_egress(app="foreign")
+    targets = [(address, 8443), (address, 8080), ("kafka.kafka.svc", 9092)]
+    assert find_open(place, "foreign", targets, app="foreign") == {("kafka.kafka.svc", 9092)}
+
+
+def test_a_pod_that_has_the_labels_of_a_worker_is_refused_without_a_certificate(shop: Shop) -> None:
+    """The NetworkPolicy admits it. The StatefulSet does not adopt it, as its name has no number."""
+    place = shop.place
+    address = str(place.find("pods", "-l", "kappa-platform.io/connect=main")[0]["status"]["podIP"])
+    script = f"import time; time.sleep(5)\n{_REFUSED}"
+    labels = {"kappa-platform.io/connect": "main"}
+    log = run_pod(place, "imitation", "python3", "-c", script, address, **labels)
+    cluster = place.get("KafkaCluster", "main").status
+    assert isinstance(cluster, KafkaClusterStatus)
+    assert cluster.connect is not None
+    assert cluster.connect.workers == "1/1"
+    place.kubectl("delete", "pod", "imitation", "--wait=false")
+    assert "refused" in log
+    assert "answer" not in log
 
 
 def test_a_deleted_source_leaves_no_slot_no_publication_and_no_topic(shop: Shop) -> None:

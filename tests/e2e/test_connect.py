@@ -1,4 +1,4 @@
-"""Kafka Connect of a KafkaCluster on the cluster: workers come up, one is lost, they are scaled, and nobody else reaches their REST API."""
+"""Kafka Connect of a KafkaCluster on the cluster: workers come up, one is lost, they are scaled."""
 
 import json
 import time
@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from e2e.place import Place
-from e2e.test_network_policies import find_open
-from e2e.test_tenants import run_pod
 from kappa_crds.conditions import Condition, find_condition
 from kappa_crds.connect import CONNECT_READY, ConnectStatus
 from kappa_crds.kafkacluster import KafkaClusterStatus
@@ -19,7 +17,10 @@ from kappa_operator.certificates.issue import LIFE, get_hosts, issue
 from kappa_operator.certificates.upkeep import read_certificates, write_certificates
 from kappa_operator.connect.certificates import build_stores
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.chaos,
+]  # `make test` has the workers of `test_cdc`, and workers as processes
 
 START_SECONDS = 240
 NOTICED_SECONDS = 15
@@ -33,17 +34,6 @@ _CLUSTER = {
         "connect": {"workers": {"replicas": 2, "resources": {"cpu": "100m", "memory": "768Mi"}}},
     },
 }
-_REFUSED = """
-import socket, ssl, sys
-context = ssl._create_unverified_context()
-try:
-    with context.wrap_socket(socket.create_connection((sys.argv[1], 8443), 5)) as connection:
-        connection.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
-        print("answer", connection.recv(64))
-except ssl.SSLError as error:
-    print("refused", error.reason)
-"""
-"""Over TLS 1.3 a client learns only with the first answer that its certificate is missing."""
 _FORWARD = """
 import os, ssl, sys, urllib.error, urllib.request
 context = ssl.create_default_context(cafile="/etc/kappa/rest/ca.crt")
@@ -118,25 +108,6 @@ def test_workers_forward_requests_to_their_leader_with_the_same_certificate(plac
     assert log.split() == [hosts[0], "404", hosts[1], "404"], log
 
 
-def test_a_foreign_pod_reaches_no_port_of_a_worker(place: Place) -> None:
-    address = str(place.find("pods", "-l", "kappa-platform.io/connect=main")[0]["status"]["podIP"])
-    place.admit_egress(app="foreign")
-    targets = [(address, 8443), (address, 8080), ("kafka.kafka.svc", 9092)]
-    assert find_open(place, "foreign", targets, app="foreign") == {("kafka.kafka.svc", 9092)}
-
-
-def test_a_pod_that_has_the_labels_of_a_worker_is_refused_without_a_certificate(place: Place) -> None:
-    """The NetworkPolicy admits it. The StatefulSet does not adopt it, as its name has no number."""
-    address = str(place.find("pods", "-l", "kappa-platform.io/connect=main")[0]["status"]["podIP"])
-    script = f"import time; time.sleep(5)\n{_REFUSED}"
-    labels = {"kappa-platform.io/connect": "main"}
-    log = run_pod(place, "imitation", "python3", "-c", script, address, **labels)
-    assert read_status(place).workers == "2/2"
-    place.kubectl("delete", "pod", "imitation", "--wait=false")
-    assert "refused" in log
-    assert "answer" not in log
-
-
 def test_a_worker_that_is_killed_is_reported_within_seconds_and_comes_back(place: Place) -> None:
     await_workers(place, "2/2")
     place.kubectl("delete", "pod", "main-connect-1", "--grace-period=0", "--force")
@@ -148,7 +119,6 @@ def test_a_worker_that_is_killed_is_reported_within_seconds_and_comes_back(place
     print(f"reported after {noticed:.1f} s, ready again after {back:.1f} s")
 
 
-@pytest.mark.chaos  # kubelet mounts the key after a minute; test_cdc needs that too
 def test_an_unchanged_worker_is_not_replaced_by_credentials_of_a_database(place: Place) -> None:
     before = [each["metadata"]["uid"] for each in place.find("pods", "-l", "kappa-platform.io/role=connect")]
     place.kubectl("create", "secret", "generic", "main-connect-sources", "--from-literal=shop.password=x")
@@ -183,7 +153,6 @@ def is_pod_ready(pod: dict[str, Any]) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-@pytest.mark.chaos  # replaces both workers
 def test_a_certificate_that_is_due_is_renewed_and_workers_with_both_trust_each_other(place: Place) -> None:
     await_workers(place, "2/2")
     before = {each["metadata"]["name"]: each["metadata"]["uid"] for each in place.find("pods", "-l", WORKERS)}

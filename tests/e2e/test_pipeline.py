@@ -179,6 +179,7 @@ def test_what_was_changed_while_it_was_suspended_and_does_not_fit_is_taken_back(
     assert counting.place.pipeline().active.driver_uid == after.active.driver_uid
 
 
+@pytest.mark.chaos  # starts a driver; `make test` kills those of `test_cdc`
 def test_a_driver_whose_jvm_is_killed_is_started_again(counting: Counting) -> None:
     before = counting.place.pipeline()
     counting.place.kubectl("exec", before.active.driver or "", "--", "python3", "-c", KILL_JVM)

@@ -153,7 +153,10 @@ async def await_task(client: HttpConnect, lab: Lab, number: int, wanted: str, se
     )
 
 
-@pytest.mark.parametrize("is_graceful", [True, False], ids=["ended in order", "killed"])
+@pytest.mark.parametrize(
+    "is_graceful",
+    [pytest.param(True, id="ended in order", marks=pytest.mark.chaos), pytest.param(False, id="killed")],
+)
 async def test_the_task_of_a_lost_worker_starts_elsewhere_within_seconds(
     lab: Lab, client: HttpConnect, is_graceful: bool
 ) -> None:

@@ -59,7 +59,9 @@ class MariaDB(LabServer):
 
     def connect(self) -> "pymysql.Connection[pymysql.cursors.Cursor]":
         """Return a connection of the administrator."""
-        return pymysql.connect(host="127.0.0.1", port=self.port, user="root", autocommit=True, ssl_disabled=True)
+        return pymysql.connect(
+            host="127.0.0.1", port=self.port, user="root", autocommit=True, ssl_disabled=True
+        )
 
     def _prepare(self) -> None:
         base = fetch(_ARCHIVE, _unpack) / _INSIDE
