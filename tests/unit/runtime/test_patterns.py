@@ -31,6 +31,8 @@ from reference.patterns import Match, find_matches
 Event = tuple[int, int]
 """Time and price."""
 Path = tuple[str | None, ...]
+_NO_STEP = 255
+"""A number that no event of a match has: that of an event that a negation passes over is 0."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,8 @@ def build_search(case: Case) -> Search:
     numbers = case.numbers
     automaton = build_automaton(parse_steps(case.steps), numbers)
     earlier = {numbers[name]: each for name, each in case.define.items() if name in numbers}
-    return Search(automaton, earlier, (int,), case.within, case.skip, numbers.get(case.skip_step or "", 0))
+    skip_step = numbers.get(case.skip_step or "", _NO_STEP)
+    return Search(automaton, earlier, (int,), case.within, case.skip, skip_step)
 
 
 def check_same(case: Case, events: Sequence[Event], seed: int) -> list[Match]:
