@@ -120,6 +120,13 @@ EXCEPTIONS = {
             ("kappa-operator", "reprocessings/status", "patch"),
         )
     },
+    **{
+        (
+            NAMESPACE_ROLE,
+            Permission("apps", "statefulsets", verb),
+        ): "workers change and are no longer wanted, in the chaos tests of this folder: tests/e2e/test_connect.py"
+        for verb in ("patch", "delete")
+    },
     (
         NAMESPACE_ROLE,
         Permission("", "pods/log", "get"),
