@@ -196,12 +196,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="200,000 records, two rounds")
     parser.add_argument("--records", type=int)
-    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--rounds", type=int, help="warm runs of each, the first of which is not counted")
     parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
         sys.stdout.write(f"{Run(*given.one).seconds(create_session())}\n")
         return
+    if given.rounds is not None and given.rounds < 2:
+        parser.error("--rounds must be at least 2: the first is not counted")
     count = given.records or (200_000 if given.quick else 2_000_000)
     rounds = given.rounds or (3 if given.quick else 4)
     with Broker(heap_mib=512) as broker:
