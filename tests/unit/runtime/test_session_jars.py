@@ -23,10 +23,15 @@ def test_jars_that_spark_lacks_are_on_the_class_path(spark_jars: Path) -> None:
     assert _find_classes(SETTINGS) == {**SETTINGS, CLASS_PATH: f"/cache/kafka.jar:{OWN}"}
 
 
-def test_jars_of_spark_keep_their_place(spark_jars: Path) -> None:
+@pytest.mark.parametrize("folder", ["jars", "lib"])
+def test_jars_of_spark_keep_their_place(spark_jars: Path, folder: str) -> None:
+    """In the image they are in `lib`, and `jars` has one that lists them."""
     for name in ("kafka.jar", "kappa-jvm.jar"):
-        (spark_jars / name).touch()
+        jar = spark_jars.parent / folder / name
+        jar.parent.mkdir(exist_ok=True)
+        jar.touch()
     assert _find_classes(SETTINGS) == SETTINGS
+    assert _find_classes(LOCAL_FILES) == LOCAL_FILES
 
 
 def test_without_its_own_jar_a_driver_has_the_files_of_hadoop(spark_jars: Path) -> None:

@@ -79,16 +79,14 @@ def _complete(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _find_classes(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with which the JVM finds the classes of all jars from its start; without the runtime's own jar, with Hadoop's files.
 
-    Hadoop loads our class for local files before Spark adds `spark.jars`. In the image all jars are in Spark's own folder.
+    Hadoop loads our class for local files before Spark adds `spark.jars`. In the image all jars are in Spark's own folders, and the
+    JVM takes its archive of classes only with the class path of these.
     """
-    folder = Path(_find_spark_home(), "jars")
-    jars = [
-        jar
-        for jar in settings.get("spark.jars", "").split(",")
-        if jar and not (folder / Path(jar).name).exists()
-    ]
+    home = Path(_find_spark_home())
+    present = {jar.name for folder in ("jars", "lib") for jar in home.glob(f"{folder}/*.jar")}
+    jars = [jar for jar in settings.get("spark.jars", "").split(",") if jar and Path(jar).name not in present]
     found = {**settings, **({_CLASS_PATH: os.pathsep.join(jars)} if jars else {})}
-    if not (folder / OWN).exists() and not any(jar.endswith(f"/{OWN}") for jar in jars):
+    if OWN not in present and not any(jar.endswith(f"/{OWN}") for jar in jars):
         found |= {FILE_SYSTEM: HADOOP_FILES} if FILE_SYSTEM in settings else {}
     return found
 
