@@ -125,7 +125,7 @@ async def test_a_change_of_mariadb_is_refused_until_it_is_accepted() -> None:
     assert shop.operator.list_events("SchemaChanged") == [
         "table shop.orders: column item was dropped; table shop.lines was added"
     ]
-    assert shop.connect.connectors["orders"].config == config, "the task goes on with the tables of its log"
+    assert shop.connect.connectors["orders"].config == config, "the task continues with the tables of its log"
     assert shop.connect.snapshots == 1
 
 

@@ -61,10 +61,8 @@ def _compute_scope(resource: CDCSourceResource) -> str:
 
 def _explain(resource: CDCSourceResource, texts: tuple[str, ...]) -> str:
     message = "; ".join(texts)
-    is_postgresql = (
-        resource.spec.postgresql is not None
-    )  # others read a table from the statement that created it
-    if is_postgresql and any(text.endswith("was added") for text in texts):
+    # Sources of other databases read a table from the statement that created it.
+    if resource.spec.postgresql is not None and any(text.endswith("was added") for text in texts):
         message += (
             f". Changes of a table that was added are read from now on; for the rows that it has already, run: kappa cdc snapshot"
             f" {resource.metadata.name} --table TABLE"
@@ -99,8 +97,6 @@ def stop_refused(observed: CDCSourceObserved, now: datetime) -> Plan | None:
 def describe_tables(resource: CDCSourceResource) -> dict[str, Any]:
     """Return the property that changes with the tables: Debezium adds tables to its publication when its task starts."""
     schema = resource.status.tables_schema
-    return (
-        {}
-        if schema is None or resource.spec.postgresql is None
-        else {"kappa.tables": digest_tables(unpack(schema.columns))}
-    )
+    if schema is None or resource.spec.postgresql is None:
+        return {}
+    return {"kappa.tables": digest_tables(unpack(schema.columns))}
