@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from fakes.replays import report_replay
 from integration.lag_scenes import COMPACTED, Scene, every
-from kappa_crds.progress import DriverState, Progress, QueryProgress, SourceProgress
 from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.lag.model import Partition
@@ -170,26 +170,6 @@ async def test_a_pattern_stands_for_the_topics_that_were_read(scene: Scene) -> N
     assert (source.verdict, source.topics) == (Verdict.WHOLE, ("pattern-a",))
 
 
-def report_replay(topic: str, position: int, end: int, stamp: float) -> Progress:
-    """Return what a driver reports that replays: its next offset, and the time up to which it has read."""
-    at = SourceProgress(
-        name="events", topic=topic, end_offsets={topic: {0: position}}, latest_offsets={topic: {0: end}}
-    )
-    time_ = datetime.fromtimestamp(stamp, UTC)
-    query = QueryProgress(sink="log", query_id="q", run_id="r", batch_id=1, timestamp=time_, sources=(at,))
-    return Progress(
-        namespace="shop",
-        pipeline="delays",
-        revision="r",
-        generation=2,
-        state=DriverState.RUNNING,
-        started_at=time_,
-        queries=(query,),
-        replaying=True,
-        replayed_until=time_,
-    )
-
-
 _KEPT = 12.0
 """Seconds for which a broker keeps records in a race."""
 _STEP, _RECORDS = 0.5, 40
@@ -209,7 +189,8 @@ async def test_a_replay_that_retention_will_overtake_is_named_before_its_records
     while True:
         facts, now = await observe(scene, Question("events", (at.topic,))), datetime.now(UTC)
         position = min(_RECORDS, int((time.time() - began) * speed / _STEP))
-        progress = report_replay(at.topic, position, _RECORDS, first + _STEP * position)
+        read_until = datetime.fromtimestamp(first + _STEP * position, UTC)
+        progress = report_replay(at.topic, position, _RECORDS, read_until, read_until)
         samples += list_races(progress, facts, now).values()
         found = find_overtakes({at: samples}, list_settings(facts), now)
         if position == _RECORDS or any(each.lost for each in found):

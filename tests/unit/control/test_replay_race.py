@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from fakes.kubelet import SINCE
-from kappa_crds.progress import DriverState, Progress, QueryProgress, SourceProgress
+from fakes.replays import report_replay
+from kappa_crds.progress import Progress
 from kappa_operator.lag.model import Partition, PartitionLog
 from kappa_operator.log.facts import (
     LogFacts,
@@ -27,23 +28,7 @@ AT = Partition("in", 0)
 
 
 def report(position: int, replayed_until: datetime | None) -> Progress:
-    source = SourceProgress(
-        name="events", topic="in", end_offsets={"in": {0: position}}, latest_offsets={"in": {0: 100}}
-    )
-    query = QueryProgress(
-        sink="log", query_id="q", run_id="r", batch_id=3, timestamp=SINCE, sources=(source,)
-    )
-    return Progress(
-        namespace="shop",
-        pipeline="delays",
-        revision="r",
-        generation=2,
-        state=DriverState.RUNNING,
-        started_at=SINCE,
-        queries=(query,),
-        replaying=True,
-        replayed_until=replayed_until,
-    )
+    return report_replay("in", position, 100, SINCE, replayed_until)
 
 
 def state_log(start: int, **configs: str) -> LogFacts:
