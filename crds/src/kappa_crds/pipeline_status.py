@@ -28,6 +28,8 @@ class Restarts(Status):
 
     crashes: Annotated[int, Field(ge=0)] = 0
     """Drivers that started and died."""
+    kafka_unavailable: Annotated[int, Field(ge=0)] = 0
+    """How many of them died because Kafka did not respond."""
     scheduling: Annotated[int, Field(ge=0)] = 0
     """Drivers that could not be started."""
     total: Annotated[int, Field(ge=0)] = 0
@@ -40,6 +42,11 @@ class Restarts(Status):
     """Reason of the last failure."""
     non_retryable_revision: str | None = None
     """Revision whose failure is not retryable: it is not started again."""
+
+    @property
+    def own_crashes(self) -> int:
+        """Return how many drivers died for another reason than an outage of Kafka, which any revision meets."""
+        return self.crashes - self.kafka_unavailable
 
 
 class RecoveryStatus(Status):

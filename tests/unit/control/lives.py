@@ -45,6 +45,7 @@ AUTO_COLD = {**CHANGED, "upgrade": {"mode": "Auto", "handover": "Cold"}}
 RESTARTED = {**SPEC, "restartNonce": "1", "upgrade": {"mode": "Stateless"}}
 CRASH = DriverExit(reason=Reason.DRIVER_CRASHED, message="out of luck")
 HOPELESS = DriverExit(reason=Reason.INVALID_SQL, message="no such column", retryable=False)
+NO_KAFKA = DriverExit(reason=Reason.KAFKA_UNAVAILABLE, message="Kafka does not respond")
 EVICTED = DriverExit(reason=Reason.DRIVER_LOST, message="the node ran out of memory")
 MISFIT = DriverExit(reason=Reason.STATE_INCOMPATIBLE, message="the keys are others", retryable=False)
 
@@ -145,25 +146,29 @@ def both(*steps: Step) -> Step:
 
 @dataclass
 class _FailsFirst:
-    """The end of each driver of the first revision that is not `known`."""
+    """The end of each driver of the first revision that is not `known`, so many `times`."""
 
     end: DriverExit
     known: frozenset[str]
+    times: int
     failing: str = ""
 
     def __call__(self, pod: Body) -> DriverExit | None:
         revision: str = pod["metadata"]["labels"][REVISION_LABEL]
         if revision not in self.known and not self.failing:
             self.failing = revision
-        return self.end if revision == self.failing else None
+        if revision != self.failing or self.times == 0:
+            return None
+        self.times -= 1
+        return self.end
 
 
-def fail_to(spec: dict[str, Any], end: DriverExit = CRASH) -> Step:
-    """Change the pipeline; each driver of its first new revision ends so when it has taken over."""
+def fail_to(spec: dict[str, Any], end: DriverExit = CRASH, times: int = 1000) -> Step:
+    """Change the pipeline; each driver of its first new revision, or so many of them, ends so when it has taken over."""
 
     def step(life: Life) -> None:
         known = {body["metadata"]["name"] for body in life.operator.cluster.find("v1", "ConfigMap")}
-        life.node.broken = _FailsFirst(end, frozenset(known))
+        life.node.broken = _FailsFirst(end, frozenset(known), times)
         write(spec)(life)
 
     return step

@@ -14,6 +14,7 @@ from unit.control.lives import (
     COLD,
     HOPELESS,
     MISFIT,
+    NO_KAFKA,
     PIPELINE,
     REF,
     REPROCESSED,
@@ -42,6 +43,7 @@ from unit.control.lives import (
 )
 
 SHORT = [{**SPEC, "revisionHistoryLimit": 1, "trigger": {"maxRecords": 10 + number}} for number in range(4)]
+QUICK = {**CHANGED, "restart": {"maxDelay": "10s"}, "upgrade": {"healthTimeout": "20s"}}
 UNFIT = judge(VerdictKind.REPROCESS)
 ATTEMPTS = (wait_an_hour,) * 4
 
@@ -73,6 +75,9 @@ STEPS: dict[str, tuple[Step, ...]] = {
     "taken back after it went back": (write(SPEC), fail_to(SAVED), write(SPEC)),
     "back, cold": (write(SPEC), fail_to(COLD)),
     "back to the state that was left": (write(SPEC), fail_to(STATELESS)),
+    "in an outage of Kafka": (write(SPEC), fail_to(CHANGED, NO_KAFKA, 4)),
+    "in an outage of Kafka, after a savepoint": (write(SPEC), fail_to(SAVED_COLD, NO_KAFKA, 4)),
+    "back, as only its drivers do not find Kafka": (write(SPEC), fail_to(QUICK, NO_KAFKA)),
     "again without state": (write(SPEC), fail_to(STATELESS), write({**STATELESS, "restartNonce": "2"})),
     "reprocessing": (write(SPEC), both(UNFIT, write(REPROCESSED))),
     "reprocessing, then suspended": (
@@ -119,6 +124,9 @@ async def test_the_ends_are_as_requested() -> None:
         "taken back after it went back": ("Withdrawn", 1, [], 1),
         "back, cold": ("RolledBack", 0, [], 0),
         "back to the state that was left": ("RolledBack", 0, [], 0),
+        "in an outage of Kafka": ("Done", 0, [], 0),
+        "in an outage of Kafka, after a savepoint": ("Done", 0, [], 1),
+        "back, as only its drivers do not find Kafka": ("RolledBack", 0, [], 0),
         "again without state": ("Done", 2, [], 0),
         "reprocessing": ("Done", 1, ["events"], 0),
         "reprocessing, then suspended": ("Done", 1, ["events"], 0),

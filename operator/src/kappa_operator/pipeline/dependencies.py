@@ -5,6 +5,7 @@ installation forbids also stops a running driver.
 """
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from kappa_crds.conditions import VERIFIED, ConditionType, find_condition
 from kappa_crds.pipeline import PipelineSpec
@@ -18,7 +19,7 @@ from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.plan import Verdict
 from kappa_operator.engine.recent import MINUTE
-from kappa_operator.engine.references import read_referred
+from kappa_operator.engine.references import find_referred, read_referred
 from kappa_operator.errors import KappaError, ReferenceProblem
 from kappa_operator.kafkacluster.connection import connect, read_pipeline_access, resolve_cluster
 from kappa_operator.kafkacluster.decide import KafkaClusterResource
@@ -68,6 +69,19 @@ async def observe_dependencies(
         )
     except KappaError as error:
         return Verdict(PipelineState.PENDING, error.reason, error.message, stalled=not error.retryable)
+
+
+def find_connected_since(context: OperatorContext, resource: PipelineResource) -> datetime | None:
+    """Return since when the KafkaCluster is Ready, now while it is not; None where there is none."""
+    namespace, name = resource.metadata.namespace, resource.spec.cluster_ref
+    try:
+        cluster = read_referred(context.cache, find_referred(context.cache, "KafkaCluster", namespace, name))
+    except ReferenceProblem:
+        return None
+    condition = find_condition(cluster.status.conditions, ConditionType.READY)
+    if condition is None or condition.status != "True":
+        return context.now()
+    return condition.last_transition_time
 
 
 async def check_registry_secrets(

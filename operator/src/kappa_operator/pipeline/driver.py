@@ -58,9 +58,11 @@ def count_failure(
 ) -> Restarts:
     """Return the counters after a failure, with the time of the next start: the delay doubles with each."""
     crashes = restarts.crashes + (1 if started else 0)
+    is_outage = started and exit.reason == Reason.KAFKA_UNAVAILABLE
     scheduling = restarts.scheduling + (0 if started else 1)
     return Restarts(
         crashes=crashes,
+        kafka_unavailable=restarts.kafka_unavailable + (1 if is_outage else 0),
         scheduling=scheduling,
         total=restarts.total + 1,
         next_start=now.replace(microsecond=0)

@@ -85,7 +85,8 @@ class PipelineObserved:
     `user` is that of the pipeline in Kafka, where it has one of its own, and `unused_users` are others that the status has.
     `refused_drop`: a permission or a user that is not needed could not be removed. `known` is the revision that was built last. `side` is
     what there is of a run beside the active one. `inputs` are the versions of topics that sources have to read. `holds` hold the retention of
-    topics for sinks that were added, or give it back.
+    topics for sinks that were added, or give it back. `connected_since` is since when the operator is connected to Kafka, the time of the
+    observation while it is not.
     """
 
     resource: PipelineResource
@@ -113,6 +114,7 @@ class PipelineObserved:
     side: SideObserved = NO_SIDE
     inputs: Inputs = NO_INPUTS
     holds: tuple[ApplyObject, ...] = ()
+    connected_since: datetime | None = None
 
     @property
     def status(self) -> PipelineStatus:

@@ -27,7 +27,7 @@ from kappa_operator.engine.recent import LONGEST, SHORT
 from kappa_operator.engine.references import find_users
 from kappa_operator.errors import DriverUnreachable, SecretProblem
 from kappa_operator.pipeline.control import forget_control, read_control
-from kappa_operator.pipeline.dependencies import observe_dependencies
+from kappa_operator.pipeline.dependencies import find_connected_since, observe_dependencies
 from kappa_operator.pipeline.driver import DriverPod
 from kappa_operator.pipeline.log import plan_backfill_holds
 from kappa_operator.pipeline.model import Inputs, KeptRevision, PipelineObserved
@@ -126,6 +126,7 @@ async def observe_pipeline(
         unused_users=await observe_unused(context, resource, found, failures),
         refused_drop=any(isinstance(failure.action, DROPS) for failure in failures),
         drivers=len(context.progress),
+        connected_since=find_connected_since(context, resource),
         known=context.revisions.get(key),
         holds=() if others or beside else await plan_backfill_holds(context, resource, progress),
         side=await observe_side(context, resource, found, pods, beside),

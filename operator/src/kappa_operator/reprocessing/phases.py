@@ -269,8 +269,12 @@ def find_failure(observed: ReprocessingObserved) -> str:
 def _is_crashing(observed: ReprocessingObserved, pipeline: PipelineResource) -> bool:
     """Return whether the new version crashes again and again while the old one runs: where Kafka is away, both crash."""
     restarts, side = pipeline.status.restarts, observed.side
-    is_known = restarts.crashes >= _MOST_CRASHES and restarts.last_reason != Reason.KAFKA_UNAVAILABLE
-    if not is_known or restarts.next_start is None or side is None or side.run.running_since is None:
+    if (
+        restarts.own_crashes < _MOST_CRASHES
+        or restarts.next_start is None
+        or side is None
+        or side.run.running_since is None
+    ):
         return False
     failed = restarts.next_start - timedelta(seconds=parse_duration(pipeline.spec.restart.max_delay))
     return failed > side.run.running_since  # it failed then, or later

@@ -5,12 +5,16 @@ of them does not count as growth. Records that arrived during the handover count
 handover or after the first batch, whichever is more. A change that only adds executors is not judged by lag: with fewer of them it would
 grow even faster.
 
+An outage of Kafka is no fault of a revision, and the previous one would meet it too. A driver that died because Kafka did not respond does
+not count as a crash, and no time counts while the operator's own check does not find Kafka connected. Where only the drivers of
+the new revision do not find it, the change is rolled back after the health timeout.
+
 Rollback: the previous revision takes over again. With a savepoint it continues in a new checkpoint created from that; a change that started
 from empty state is rolled back to the previous checkpoint; any other continues in the present one. The checkpoint is recorded before
 anything is stopped.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from kappa_crds.pipeline import PipelineSpec
@@ -61,7 +65,12 @@ def roll_back(observed: PipelineObserved, now: datetime) -> Plan | None:
     if status.active.driver is None and not has_failed(status.restarts):
         return None  # it ended because it was requested to
     why = find_failure(
-        change, status.restarts, observed.samples, observed.resource.spec, now, by_lag=_is_by_lag(observed)
+        _delay_start(observed, change),
+        status.restarts,
+        observed.samples,
+        observed.resource.spec,
+        now,
+        by_lag=_is_by_lag(observed),
     )
     if why is None:
         return None
@@ -146,8 +155,15 @@ def _note_health(
     if is_healthy(health, progress, by_lag=by_lag):
         return enter(change, UpgradePhase.DONE, now)
     failure = explain_failure(health, progress, spec, by_lag=by_lag)
-    passed = failure is None and samples is not None and is_overdue(change, samples, spec, now)
+    is_late = samples is not None and is_overdue(_delay_start(observed, change), samples, spec, now)
+    passed = failure is None and is_late
     return enter(change, UpgradePhase.DONE, now) if passed else change
+
+
+def _delay_start(observed: PipelineObserved, change: UpgradeStatus) -> UpgradeStatus:
+    """Return the change as one that is watched only since Kafka is connected: before, it could not show that it works."""
+    found = [each for each in (change.since, observed.connected_since) if each is not None]
+    return change.replace(since=max(found, default=None))
 
 
 def _is_by_lag(observed: PipelineObserved) -> bool:
@@ -199,12 +215,24 @@ def find_failure(
 
     A crash loop is a fact. Anything else is judged when the health timeout is over, and only where the last samples agree.
     """
-    if restarts.non_retryable_revision == change.revision or restarts.crashes >= MOST_CRASHES:
+    is_hopeless = restarts.non_retryable_revision == change.revision or restarts.own_crashes >= MOST_CRASHES
+    if is_hopeless or _misses_kafka(change, restarts, spec, now):
         return f"{restarts.last_reason}: {restarts.last_failure}"
     if samples is None or len(samples.last) < SAMPLES or not is_overdue(change, samples, spec, now):
         return None
     found = [explain_failure(change.health, each.progress, spec, by_lag=by_lag) for each in samples.last]
     return found[-1] if all(found) else None
+
+
+def _misses_kafka(change: UpgradeStatus, restarts: Restarts, spec: PipelineSpec, now: datetime) -> bool:
+    """Return whether drivers still do not find Kafka after a whole health timeout in which it was connected.
+
+    The time of the last failure is not known, only that of the next start, which is at most the longest back-off later.
+    """
+    if restarts.crashes < MOST_CRASHES or restarts.next_start is None:
+        return False
+    failed = restarts.next_start - timedelta(seconds=parse_duration(spec.restart.max_delay))
+    return (failed - (change.since or now)).total_seconds() > parse_duration(spec.upgrade.health_timeout)
 
 
 def explain_failure(
