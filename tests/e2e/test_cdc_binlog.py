@@ -1,5 +1,5 @@
 """Real MySQL and MariaDB with TLS outside of the cluster, followed by the operator's workers: requests, proofs by pods during writes after a
-worker, the database and the operator died, and a refused change of a table."""
+worker, the database and the operator died, a refused change of a table, and a row that is too large."""
 
 import contextlib
 import itertools
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import pymysql
 import pytest
+from confluent_kafka import Consumer
 
 from demo.compare import read_topic
 from e2e.faults import kill_processes, lose_pod
@@ -186,3 +187,29 @@ def test_a_change_of_a_column_is_refused_until_it_is_accepted(shops: Shops, kind
     (accepted,) = re.findall(r"spec\.schemaChanges\.accept to (\w+)", message)
     place.patch(f"cdcsource/{kind}", {"schemaChanges": {"accept": accepted}, "checkInterval": "5m"})
     place.wait(lambda: shops.find_last(kind, ROWS) == "after the change", "it is read", 120)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_that_is_too_large_is_named_by_its_topic_and_arrives_once_it_is_allowed(
+    shops: Shops, kind: str
+) -> None:
+    """The operator reads the log of the worker with its own permissions."""
+    place, topic = shops.place, shops.topic(kind)
+    with shops.databases[kind].connect() as connection, connection.cursor() as cursor:
+        cursor.execute("INSERT INTO shop.orders VALUES (5000, %s)", ("large " * 500_000,))
+    wanted = f"a row of topic {topic} is "
+    place.wait(lambda: wanted in place.ready("CDCSource", kind).message, "the topic is named", 120)
+    place.patch(f"cdcsource/{kind}", {"maxRecordSize": "8Mi"})
+    place.wait(lambda: place.ready("CDCSource", kind).status == "True", "the connector runs", 240)
+    place.wait(
+        lambda: any(json.loads(each.key() or b"")["id"] == 5000 for each in read_topic(topic, kafka.host_bootstrap())),
+        "the row has arrived", 60,
+    )  # fmt: skip
+
+
+def test_deleted_sources_leave_no_topic_and_no_schemas(shops: Shops) -> None:
+    shops.place.kubectl("delete", "cdcsources", *KINDS, "--wait=true", timeout=180)
+    consumer = Consumer({"bootstrap.servers": kafka.host_bootstrap(), "group.id": "none", "log_level": 0})
+    left = [name for name in consumer.list_topics(timeout=20).topics if shops.place.name in name]
+    consumer.close()
+    assert [name for name in left if ".shop." in name or name.endswith(".schemas")] == []
