@@ -1,7 +1,7 @@
 """The shop of the demo, at work for ten minutes while everything that its views depend on dies at random: nothing is lost.
 
-PostgreSQL in a pod, Debezium in the operator's workers, a broker that can be killed, and the pipeline of the example; a table of a
-MariaDB in another pod beside it. Every kind of fault comes once before one comes again. At the end topics, state and views equal the
+PostgreSQL or MariaDB in a pod, Debezium in the operator's workers, a broker that can be killed, and the pipeline of the example; a table
+of a MariaDB, the same one or in another pod, is followed by a source of its own. Every kind of fault comes once before one comes again. At the end topics, state and views equal the
 databases, row for row, and the rows were read by one snapshot. `KAPPA_CHAOS_SECONDS` makes it shorter, `KAPPA_SEED` repeats what was
 chosen.
 """
@@ -17,18 +17,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
+import pymysql
 import pytest
 
 from demo.compare import read_topic
 from demo.platform import ensure_images
-from demo.shop.application import ADD_COLUMN, Application
+from demo.shop.application import ADD_COLUMN, Application, Database
 from demo.shop.manifests import TABLES, Example, build_secret
-from demo.shop.scene import Shop, await_equal, open_shop, prove_topics
+from demo.shop.scene import DATABASE, Shop, await_equal, open_shop, prove_topics
 from demo.shop.views import LIVE_STOCK, ORDER_LINES, ORDERS_WITH_TIERS, View
 from e2e import ware
 from e2e.driver_watch import DriverWatch
 from e2e.faults import Faults, kill_processes, lose_pod
 from e2e.installation import name_place
+from e2e.mariadb_shop import MariaDBShop, build_database
 from e2e.place import Place
 from e2e.ware import Ware, list_differences, read_table
 from lab import cluster, network
@@ -43,6 +45,13 @@ pytestmark = [
 
 SECONDS = float(os.environ.get("KAPPA_CHAOS_SECONDS", "600"))
 SEED = int(os.environ.get("KAPPA_SEED", "0")) or random.SystemRandom().randrange(1, 10_000)
+CUT = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    pymysql.OperationalError,
+    pymysql.InterfaceError,
+    OSError,
+)
 _BETWEEN = 5.0, 20.0
 """Seconds between two faults."""
 _PAUSE = 0.05
@@ -63,14 +72,13 @@ TOUCHES = (
 class ShopFaults(Faults):
     """Faults of all that is between a database and a view of it."""
 
-    postgres: DatabasePod
-    mariadb: DatabasePod
+    databases: tuple[DatabasePod, ...]
 
     def rounds(self) -> Iterator[Callable[[], str]]:
         """Yield the kinds in random order, all of them before one comes again."""
         kinds: list[Callable[[], str]] = [
-            self.kill_worker, self.forget_worker, self.kill_broker, self.lose_postgres, self.lose_mariadb,
-            self.lose_operator, self.kill_jvm, self.kill_driver, self.forget_driver,
+            self.kill_worker, self.forget_worker, self.kill_broker, self.lose_operator, self.kill_jvm, self.kill_driver,
+            self.forget_driver, *([self.lose_database] * len(self.databases)),
         ]  # fmt: skip
         while True:
             yield from self.random.sample(kinds, len(kinds))
@@ -87,15 +95,9 @@ class ShopFaults(Faults):
         self.place.kubectl("delete", "pod", name, "--force", "--grace-period=0")
         return f"{name} was deleted by force"
 
-    def lose_postgres(self) -> str:
-        """Kill all processes of PostgreSQL. It recovers from its log in another pod."""
-        return self._lose(self.postgres)
-
-    def lose_mariadb(self) -> str:
-        """Kill all processes of MariaDB."""
-        return self._lose(self.mariadb)
-
-    def _lose(self, database: DatabasePod) -> str:
+    def lose_database(self) -> str:
+        """Kill all processes of a server. It recovers from its log in another pod."""
+        database = self.random.choice(self.databases)
         began = time.monotonic()
         lose_pod(database.pod, database.namespace)
         database.await_ready()
@@ -142,12 +144,12 @@ class Writer:
                 try:
                     with self.shop.connect() as database:
                         self._work(database)
-                except (psycopg.OperationalError, psycopg.InterfaceError):
+                except CUT:
                     self.cut += 1
         except Exception as error:
             self.error = error
 
-    def _work(self, database: "psycopg.Connection[tuple[Any, ...]]") -> None:
+    def _work(self, database: Database) -> None:
         if self.application is None:
             self.application = Application(database, self.seed)
         self.application.database = database
@@ -204,7 +206,8 @@ class Followed:
 def count_rows(shop: Shop) -> dict[str, int]:
     """Return the number of rows of each table."""
     with shop.connect() as database:
-        return {table: database.execute(f"TABLE {table}".encode()).rowcount for table in TABLES}
+        queries = {table: f"SELECT 1 FROM {table}".encode() for table in TABLES}  # noqa: S608 - names of this module
+        return {table: database.execute(query).rowcount for table, query in queries.items()}
 
 
 @pytest.fixture
@@ -213,17 +216,23 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
-@pytest.fixture
-def followed(platform: None, broker: Broker) -> Iterator[Followed]:
-    """The shop and the warehouse with their sources, and the pipeline, all Ready."""
+@pytest.fixture(params=["postgresql", "mariadb"])
+def followed(platform: None, broker: Broker, request: pytest.FixtureRequest) -> Iterator[Followed]:
+    """The shop in one of the databases and the warehouse with their sources, and the pipeline, all Ready."""
     ensure_images("postgres", "mariadb")
-    place, databases = Place.create("shop"), name_place("database")
-    shop, example = open_shop(DatabasePod(POSTGRES, databases)), Example(place.name, place.name)
+    is_mariadb = request.param == "mariadb"
+    place = Place.create("mariadb-shop" if is_mariadb else "shop")
+    databases = name_place("mariadb" if is_mariadb else "database")
     warehouse = Ware(DatabasePod(MARIADB, databases).start(), SEED)
     warehouse.create_table()
-    place.apply(
-        json.dumps(build_list(list(build_documents(example, broker.bootstrap, shop.server.server.host))))
-    )
+    shop: Shop
+    if is_mariadb:
+        shop, schema = MariaDBShop(warehouse.database, warehouse.password), DATABASE
+        shop.create_tables()
+    else:
+        shop, schema = open_shop(DatabasePod(POSTGRES, databases)), "public"
+    example = Example(place.name, place.name, schema)
+    place.apply(json.dumps(build_list(list(build_documents(example, broker.bootstrap, shop.server.server)))))
     for secret in (build_secret(shop.server, shop.password), ware.build_secret(warehouse)):
         place.apply(json.dumps(secret))
     place.apply(json.dumps(ware.build_source(warehouse.database.server, f"{place.name}-{ware.NAME}")))
@@ -235,7 +244,7 @@ def followed(platform: None, broker: Broker) -> Iterator[Followed]:
     place.empty()
 
 
-def build_documents(example: Example, bootstrap: str, database: str) -> Iterator[dict[str, Any]]:
+def build_documents(example: Example, bootstrap: str, database: DatabasePod) -> Iterator[dict[str, Any]]:
     """Yield the example's resources with the database of the test, two workers, small pods and short back-offs."""
     restart = {"initialDelay": "2s", "maxDelay": "10s"}
     small = {"driver": {"cpu": "100m", "memory": "1400Mi"}, "executors": {"count": 0}}
@@ -248,7 +257,10 @@ def build_documents(example: Example, bootstrap: str, database: str) -> Iterator
     for document in example.documents("kafka.yaml", "cdcsource.yaml", "pipeline.yaml"):
         spec = {**document["spec"], **more.get(document["kind"], {})}
         if document["kind"] == "CDCSource":
-            spec["postgresql"] = {**spec["postgresql"], "host": database}
+            spec["postgresql"] = {**spec["postgresql"], "host": database.host}
+        if document["kind"] == "CDCSource" and database.engine is MARIADB:
+            del spec["postgresql"]
+            spec |= build_database(database)
         yield {**document, "spec": spec}
 
 
@@ -295,16 +307,17 @@ def test_topics_state_and_views_equal_the_database_after_ten_minutes_of_faults(
     found = {table: count_snapshot(topic, followed.broker.bootstrap) for table, topic in topics.items()}
     assert found == followed.snapshot, "the rows are read by one snapshot"
     assert count_snapshot(followed.ware_topic, followed.broker.bootstrap) == ware.ROWS
-    with followed.shop.connect() as database:
-        assert database.execute("SELECT FROM pg_replication_slots").rowcount == 1
+    if followed.shop.server.server.engine is POSTGRES:
+        with followed.shop.connect() as database:
+            assert database.execute(b"SELECT FROM pg_replication_slots").rowcount == 1
     assert SECONDS < 300 or min(hits.values()) > 0, "a long run has faults of every kind"
 
 
 def strike(followed: Followed, writer: Writer, say: Callable[[str], None]) -> Counter[str]:
     """Let something die again and again for the given time, and return how often each kind did."""
     chance = random.Random(SEED)
-    databases = followed.shop.server.server, followed.ware.database.server
-    faults = ShopFaults(followed.place, followed.broker, chance, *databases)
+    databases = dict.fromkeys((followed.shop.server.server, followed.ware.database.server))
+    faults = ShopFaults(followed.place, followed.broker, chance, tuple(databases))
     hits: Counter[str] = Counter()
     deadline = time.monotonic() + SECONDS
     for kind in faults.rounds():

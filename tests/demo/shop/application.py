@@ -6,11 +6,10 @@ writer. An id is the largest one plus one, so ids of deleted rows are used again
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
-
-from psycopg import Connection
+from typing import Any, Protocol
 
 from lab.paths import REPOSITORY
 
@@ -21,24 +20,57 @@ CITIES = ("Aachen", "Bergen", "Cádiz", "Delft", "Évora", "Gdańsk")
 TIERS = ("bronze", "silver", "gold")
 ADD_COLUMN = "ALTER TABLE customers ADD COLUMN tier TEXT"
 
-Database = Connection[tuple[Any, ...]]
+Row = tuple[Any, ...]
+
+
+class Result(Protocol):
+    """The rows of a query."""
+
+    @property
+    def rowcount(self) -> int:
+        """Return the number of rows."""
+
+    def fetchone(self) -> Row | None:
+        """Return the next row."""
+
+    def fetchall(self) -> Sequence[Row]:
+        """Return all rows that are left."""
+
+
+class Database(Protocol):
+    """A connection, as psycopg has it: a statement is a transaction of its own where there is none."""
+
+    def execute(self, query: bytes, params: Sequence[object] | None = None, /) -> Result:
+        """Run a statement; `%s` in it stands for a value."""
+
+    def transaction(self) -> AbstractContextManager[object]:
+        """Begin a transaction, which is committed at the end of the block, or rolled back after an error."""
+
+
 _LARGE = 3_000
 """Characters of a note that PostgreSQL stores apart from its row, and does not log where an update leaves it as it is."""
 
 
 def create_tables(database: Database, password: str) -> None:
-    """Create the tables with their first rows, and the user of the connector, in an empty database."""
+    """Create the tables with their first rows, and the user of the connector, in an empty database of PostgreSQL."""
+    with database.transaction():
+        database.execute(f"CREATE ROLE debezium LOGIN REPLICATION PASSWORD '{password}'".encode())
+        database.execute((EXAMPLE / "schema.sql").read_bytes())
+        database.execute(b"ALTER TABLE orders ALTER note SET STORAGE EXTERNAL")
+    fill_tables(database)
+
+
+def fill_tables(database: Database) -> None:
+    """Insert the first rows."""
     random_rows = random.Random(1)
-    schema = (EXAMPLE / "schema.sql").read_text()
-    with database.transaction(), database.cursor() as cursor:
-        cursor.execute(f"CREATE ROLE debezium LOGIN REPLICATION PASSWORD '{password}'".encode())
-        cursor.execute(schema.encode())
-        cursor.execute("ALTER TABLE orders ALTER note SET STORAGE EXTERNAL")
-        customers = [(n, f"customer {n}", random_rows.choice(CITIES)) for n in range(1, CUSTOMERS + 1)]
-        cursor.executemany("INSERT INTO customers VALUES (%s, %s, %s)", customers)
-        products = [(n, f"product {n}", random_rows.randint(100, 9_999)) for n in range(1, PRODUCTS + 1)]
-        cursor.executemany("INSERT INTO products VALUES (%s, %s, %s / 100.0)", products)
-        cursor.execute("INSERT INTO stock SELECT id, 100 FROM products")
+    with database.transaction():
+        for n in range(1, CUSTOMERS + 1):
+            customer = n, f"customer {n}", random_rows.choice(CITIES)
+            database.execute(b"INSERT INTO customers VALUES (%s, %s, %s)", customer)
+        for n in range(1, PRODUCTS + 1):
+            product = n, f"product {n}", random_rows.randint(100, 9_999)
+            database.execute(b"INSERT INTO products VALUES (%s, %s, %s / 100.0)", product)
+        database.execute(b"INSERT INTO stock SELECT id, 100 FROM products")
     shop = Application(database, seed=1)
     with database.transaction():
         for _ in range(ORDERS):

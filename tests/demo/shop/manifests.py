@@ -16,10 +16,14 @@ _PREFIX = "shop"
 
 @dataclass(frozen=True)
 class Example:
-    """The example in a namespace. `prefix` replaces `shop` in the names of the tables' topics, and begins those of the views."""
+    """The example in a namespace. `prefix` replaces `shop` in the names of the tables' topics, and begins those of the views.
+
+    `schema` is that of the tables, or their database in MariaDB.
+    """
 
     namespace: str = "shop"
     prefix: str = ""
+    schema: str = "public"
 
     def documents(self, *names: str) -> list[Document]:
         """Return the documents of some files."""
@@ -28,7 +32,7 @@ class Example:
 
     def name_table(self, table: str) -> str:
         """Return the topic of a table."""
-        return f"{self.prefix or _PREFIX}.public.{table}"
+        return f"{self.prefix or _PREFIX}.{self.schema}.{table}"
 
     def name_view(self, topic: str) -> str:
         """Return the topic of a view."""

@@ -15,7 +15,7 @@ import psycopg
 
 from demo import platform
 from demo.errors import DemoError
-from demo.shop.application import ADD_COLUMN, Application, Database, create_tables
+from demo.shop.application import ADD_COLUMN, Application, Database, Row, create_tables
 from demo.shop.manifests import ORDER, TABLES, Example, build_secret
 from demo.shop.views import VIEWS, Comparison, View, compare_view
 from demo.topics import remove_topics
@@ -45,8 +45,13 @@ class Shop:
         with connect(self.server, DATABASE) as connection:
             yield connection
 
+    @property
+    def url(self) -> str:
+        """Return the URL of the database, with the user of the connector."""
+        return f"postgresql://debezium@{HOST}:{self.server.port}/{DATABASE}"
 
-def connect(server: RunningDatabase, database: str) -> Database:
+
+def connect(server: RunningDatabase, database: str) -> psycopg.Connection[Row]:
     """Return a connection of the administrator to a database, with TLS."""
     return psycopg.connect(
         host=HOST,
@@ -116,7 +121,7 @@ def run_application(
         began = time.monotonic()
         while (age := time.monotonic() - began) < seconds:
             if age > seconds / 2 and not application.has_tiers:
-                database.execute(ADD_COLUMN)
+                database.execute(ADD_COLUMN.encode())
                 application.has_tiers = True
                 platform.apply_documents(example.namespace, example.documents("tiers.yaml"))
             application.work()
@@ -151,14 +156,12 @@ def prove_topics(example: Example, shop: Shop, bootstrap: str) -> dict[str, str]
 
 
 def _prove(example: Example, shop: Shop, bootstrap: str, table: str, authority: Path) -> str:
-    url = f"postgresql://debezium@{HOST}:{shop.server.port}/{DATABASE}"
     command = [
-        str(Path(sys.executable).with_name("kappa")), "cdc", "reconcile", url, "--ca-file", str(authority),
-        "--table", table, "--topic", example.name_table(table), "--bootstrap", bootstrap,
+        str(Path(sys.executable).with_name("kappa")), "cdc", "reconcile", shop.url, "--ca-file", str(authority),
+        "--table", f"{example.schema}.{table}", "--topic", example.name_table(table), "--bootstrap", bootstrap,
     ]  # fmt: skip
-    done = subprocess.run(
-        command, env={**os.environ, "PGPASSWORD": shop.password}, capture_output=True, text=True, check=False
-    )
+    environment = {**os.environ, "PGPASSWORD": shop.password, "MYSQL_PWD": shop.password}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise DemoError(f"kappa cdc reconcile of {table}: exit {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout.strip().splitlines()[-1]
