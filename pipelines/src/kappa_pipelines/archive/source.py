@@ -7,20 +7,21 @@ checkpoint with the Kafka source: its state, its watermark and its offsets stay,
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from kappa_crds.reasons import Reason
 from kappa_crds.stores import StoreAccess
-from kappa_pipelines.archive.files import read_slice
 from kappa_pipelines.archive.segments import Segment, Slice, cover, list_segments
 from kappa_pipelines.checkpoint.location import open_folder
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import LostDataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FORMAT = "kappa_archive"
 SCHEMA = (
@@ -146,12 +147,16 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, _Range)  # noqa: S101 - what `partitions` returned
+        from kappa_pipelines.archive.files import read_slice  # noqa: PLC0415 - no start needs pyarrow
+
         folder = self._open()
         for part in partition.slices:
             for batch in read_slice(folder, part):
                 yield self._convert(batch, partition.partition)
 
-    def _convert(self, batch: pa.RecordBatch, partition: int) -> pa.RecordBatch:
+    def _convert(self, batch: "pa.RecordBatch", partition: int) -> "pa.RecordBatch":
+        import pyarrow as pa  # noqa: PLC0415 - as above
+
         rows = batch.num_rows
         columns = {
             "key": batch.column("key"),

@@ -1,7 +1,6 @@
 """A comparison of two versions of an output, from a request to its summary."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -34,9 +33,7 @@ from kappa_pipelines.compare.table import (
     join_pairs,
     select_keys,
 )
-
-NoteStep = Callable[[str], None]
-"""Notes the present step of a comparison, for people."""
+from kappa_pipelines.compare.worker import NoteStep
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,10 +9,11 @@ import structlog
 from kappa_crds.comparison import ComparisonRequest, ComparisonSummary
 from kappa_crds.progress import ComparisonProgress, ComparisonState
 from kappa_pipelines.background import BackgroundWorker
-from kappa_pipelines.compare.compare import NoteStep
 from kappa_pipelines.exits import describe_exit
 from kappa_pipelines.failures.diagnose import explain
 
+NoteStep = Callable[[str], None]
+"""Notes the present step of a comparison, for people."""
 CompareOne = Callable[[ComparisonRequest, NoteStep], ComparisonSummary]
 """Carries out a request, and reports what it does; DriverError if it fails."""
 

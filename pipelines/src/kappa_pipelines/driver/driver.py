@@ -16,9 +16,8 @@ from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_pipelines.checkpoint.fence.fence import Fence
 from kappa_pipelines.checkpoint.location import open_folder
-from kappa_pipelines.compare.compare import Comparison, NoteStep
 from kappa_pipelines.compare.session import POOL, name_jobs
-from kappa_pipelines.compare.worker import ComparisonWorker
+from kappa_pipelines.compare.worker import ComparisonWorker, NoteStep
 from kappa_pipelines.driver.prepare import CompiledPlan, create_idle_folder, prepare, try_revision
 from kappa_pipelines.driver.replay import build_replay
 from kappa_pipelines.driver.session import await_executors, create_session, wanted_executors
@@ -223,6 +222,8 @@ class Driver:
 
     def _compare(self, request: ComparisonRequest, note: NoteStep) -> ComparisonSummary:
         """Compare beside the queries, in a scheduler pool of its own, so that they keep a part of the cores."""
+        from kappa_pipelines.compare.compare import Comparison  # noqa: PLC0415 - no start needs pyarrow
+
         if self._spark is None:
             raise UnavailableError(Reason.DRIVER_STARTING, "the driver has not started its queries")
         name_jobs(self._spark, POOL)
