@@ -122,7 +122,7 @@ def record_classes(home: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         _run_query(spark, Path(folder))
     options_of_kafka = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "none"}
-    spark.readStream.name("kafka").format("kafka").options(**options_of_kafka).load().explain()
+    spark.readStream.name("kafka").format("kappa.kafka.Source").options(**options_of_kafka).load().explain()
     spark.sql("SHOW VIEWS").collect()
     _load_classes(spark._jvm, home)
     _open_clients(spark._jvm)

@@ -26,7 +26,8 @@ from kappa_pipelines.driver.driver import Driver
 from kappa_pipelines.revision.environment import Environment
 from lab.broker import Broker
 
-RECORDS, QUICK_RECORDS = 4_000_000, 400_000
+RECORDS, QUICK_RECORDS = 12_000_000, 400_000
+"""Three slices: the start of a query, about a second, is in each figure, and a log that is read again takes longer than that."""
 ROUNDS, QUICK_ROUNDS = 3, 2
 WARM_ROUNDS = 2
 """Rounds of the ratios before those that count: the JVM still compiles in the second one."""

@@ -7,7 +7,7 @@
 - `replay`: a log is read again by a driver with the profile of a replay: `replay_ratio` and `window_vs_plain` (see `replay.py`).
 - `live`: the lag of a live driver with a replay beside it, through its lag alone: `live_lag_growth` (see `live_lag.py`).
 
-The broker is on the same two cores.
+The broker is on the same two cores. Unlike that of a test it is compiled as a broker that lives for long.
 """
 
 import argparse
@@ -99,7 +99,7 @@ def main() -> None:
     options = parser.parse_args()
     keys = options.keys or (QUICK_KEYS if options.quick else KEYS)
     result: dict[str, object] = {}
-    with Broker(heap_mib=512) as broker:
+    with Broker(heap_mib=512, java=["-XX:TieredStopAtLevel=4"]) as broker:
         if options.only in (None, "compare"):
             found = measure(broker.bootstrap, keys)
             result |= {

@@ -72,7 +72,7 @@ class Broker:
     `bootstrap` is plain text. `sasl_bootstrap` (with users) takes PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 for
     the same users, over TLS if `tls`. `tls_bootstrap` (with tls) is TLS alone. `authority` is the file of the
     certificate authority that signed the broker's certificate. `address` is where it listens: the loopback, or
-    `network.NODE_IP`, which pods and the host reach while the cluster is up. `java` are further options of the JVM.
+    `network.NODE_IP`, which pods and the host reach while the cluster is up. `java` are options of the JVM, stronger than those for a short test.
     `joins` is a broker, already running, of whose cluster this one is to be the second.
     """
 
@@ -128,10 +128,11 @@ class Broker:
         if self.pid is not None:
             return
         heap = [f"-Xmx{self._heap_mib}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+        java, *options = self._java()
         marker = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*self._java(), *heap, "kafka.Kafka", str(self._properties_file)],
+                [java, *heap, *options, "kafka.Kafka", str(self._properties_file)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

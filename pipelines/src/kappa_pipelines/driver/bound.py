@@ -25,7 +25,7 @@ from kappa_pipelines.checkpoint.format.offsets import (
 )
 
 _WAIT_MILLISECONDS = 50
-_STREAM = "KafkaMicroBatchStream"
+_STREAM = "org.apache.spark.sql.kafka010.KafkaMicroBatchStream"
 _ENDS = "allDataForTriggerAvailableNow"
 _IS_BOUND = "isTriggerAvailableNow"
 _INTERVAL = "intervalMs"
@@ -91,7 +91,7 @@ class QueryBound:
             for stream in self._find_kafka().values():
                 limits = limits.updated(stream, limit)
             getattr(self._execution, "uniqueSources_$eq")(limits)
-            _set_field(executor, _INTERVAL, interval)
+            _set_field(executor, executor.getClass(), _INTERVAL, interval)
 
     def release(self) -> None:
         """Have the query read whatever comes, but for sources that are kept. It must have read up to its bound."""
@@ -116,7 +116,7 @@ class QueryBound:
 
     def _find_kafka(self) -> dict[str, Any]:
         streams = self._find_streams().items()
-        return {name: each for name, each in streams if each.getClass().getSimpleName() == _STREAM}
+        return {name: each for name, each in streams if _find_class(each) is not None}
 
     def _find_streams(self) -> dict[str, Any]:
         names, streams = self._execution.sourceToIdMap(), self._execution.sources()
@@ -140,16 +140,23 @@ class QueryBound:
 
 def _set_ends(stream: Any, ends: Offsets | None) -> None:
     """Set or remove the offsets beyond which a stream does not read; the caller has the lock of its query."""
-    kind = stream.getClass()
-    found: Any = None
+    kind, found = _find_class(stream), None
     if ends is not None:
         texts = kind.getClassLoader().loadClass("org.apache.spark.sql.kafka010.JsonUtils$")
         found = texts.getField("MODULE$").get(None).partitionOffsets(json.dumps(nest_offsets(ends)))
-    _set_field(stream, _ENDS, found)
-    _set_field(stream, _IS_BOUND, ends is not None)
+    _set_field(stream, kind, _ENDS, found)
+    _set_field(stream, kind, _IS_BOUND, ends is not None)
 
 
-def _set_field(target: Any, name: str, value: object) -> None:
-    field = target.getClass().getDeclaredField(name)
+def _find_class(stream: Any) -> Any:
+    """Return the class of Spark's Kafka source, if the stream is one or extends it."""
+    kind = stream.getClass()
+    while kind is not None and kind.getName() != _STREAM:
+        kind = kind.getSuperclass()
+    return kind
+
+
+def _set_field(target: Any, kind: Any, name: str, value: object) -> None:
+    field = kind.getDeclaredField(name)
     field.setAccessible(True)
     field.set(target, value)

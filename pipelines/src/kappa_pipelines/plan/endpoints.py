@@ -19,6 +19,7 @@ from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
 from kappa_pipelines.archive.source import FORMAT, ArchiveRead, ArchiveSource, build_options
 from kappa_pipelines.kafka.consumers import count_partitions, find_tasks
+from kappa_pipelines.kafka.native import find_source_format
 from kappa_pipelines.sinks.kafka import build_writer
 from kappa_pipelines.sinks.publisher import build_publishers
 from kappa_pipelines.sinks.targets import Targets
@@ -86,7 +87,7 @@ class KafkaEndpoints:
             most = None if self._profile is None else self._profile.max_records
             options = build_options(archived, most, self._revision)
             return self._spark.readStream.format(FORMAT).name(source.name).options(**options).load()
-        reader = self._spark.readStream.format("kafka").name(source.name)
+        reader = self._spark.readStream.format(find_source_format(self._revision)).name(source.name)
         options = build_read_options(self._revision, source, self._replay, self._topics)
         records = reader.options(**options).load()
         tasks = find_tasks(self._revision, count_partitions(source.subscription, self._topics))

@@ -27,6 +27,7 @@ from kappa_crds.revision import Revision
 from kappa_crds.sink import Delivery, OutputMode, Sink
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.kafka.limits import Target
+from kappa_pipelines.kafka.native import find_sink_format
 from kappa_pipelines.kafka.options import build_spark_connection, prefix_options
 from kappa_pipelines.sinks.exactly_once import write_exactly_once
 from kappa_pipelines.sinks.rejected_records import route_records
@@ -134,11 +135,10 @@ def build_writer(targets: Targets, sink: Sink, records: DataFrame, trigger: Trig
     if sink.target.delivery is Delivery.EXACTLY_ONCE:
         started = write_exactly_once(targets, sink, records, options)
     else:
-        started = (
-            route_records(records, sink, revision.full_name, target, targets.dead)
-            .writeStream.format("kafka")
-            .options(**options)
-        )
+        routed = route_records(records, sink, revision.full_name, target, targets.dead)
+        # Most records go to the sink's own topic, which is an option: a NULL costs nothing.
+        named = routed.withColumn("topic", f.nullif("topic", f.lit(target.topic)))
+        started = named.writeStream.format(find_sink_format(revision)).options(**options, topic=target.topic)
     return _set_trigger(name_query(started, revision, sink, sink.name), trigger)
 
 
@@ -184,7 +184,7 @@ def build_write_options(revision: Revision, *targets: Target) -> dict[str, str]:
 
 
 def open_producer(spark: SparkSession, targets: Targets) -> None:
-    """Create the cached producer of Spark's Kafka sink by writing an empty table to each sink's topic."""
+    """Create the producer that sinks keep, by writing an empty table to each sink's topic."""
     revision = targets.revision
     spark_writes = [sink for sink in revision.spec.sinks if sink.target.delivery is Delivery.AT_LEAST_ONCE]
     for topic in dict.fromkeys(sink.target.topic for sink in spark_writes):
@@ -192,7 +192,8 @@ def open_producer(spark: SparkSession, targets: Targets) -> None:
         options = build_write_options(revision, target, targets.dead or target)
         # Spark would optimize a plain False away and start no task.
         empty = spark.range(1).where(f.rand() > 1).select(f.lit("").alias("value"))
-        empty.write.format("kafka").options(**options, topic=target.topic).save()
+        written = empty.write.format(find_sink_format(revision)).mode("append")
+        written.options(**options, topic=target.topic).save()
 
 
 def write_counted(records: DataFrame, revision: Revision, target: Target) -> int:

@@ -1,0 +1,27 @@
+"""Which data sources read and write topics: those of the Java module, or Spark's own.
+
+Those of the module have the options, columns, offsets and errors of Spark's, so a checkpoint fits both ([ADR 91]). In real-time mode
+Spark allows only its own ones.
+"""
+
+from kappa_crds.revision import Revision
+
+NATIVE_KAFKA = "spark.sql.kappa.nativeKafka"
+"""Set to false in `sparkConf`, Spark's own data source reads and writes topics."""
+SPARK = "kafka"
+_SOURCE, _SINK = "kappa.kafka.Source", "kappa.kafka.Sink"
+
+
+def find_source_format(revision: Revision) -> str:
+    """Return the format of the streams of a revision."""
+    return _SOURCE if _is_native(revision) else SPARK
+
+
+def find_sink_format(revision: Revision) -> str:
+    """Return the format of its sinks that write at least once."""
+    return _SINK if _is_native(revision) else SPARK
+
+
+def _is_native(revision: Revision) -> bool:
+    is_wanted = revision.spark_conf.get(NATIVE_KAFKA, "true").lower() == "true"
+    return is_wanted and revision.spec.trigger.real_time is None
