@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from kappa_crds.comparison import ComparisonRequest, ComparisonSummary, OutputRange, Semantics, StreamWindows
-from kappa_crds.progress import DriverRole, HoldPhase
+from kappa_crds.progress import DriverRole, DriverState, HoldPhase
 from kappa_crds.replay import ReplayProfile
 from kappa_crds.revision import KafkaConnection
 from kappa_pipelines.compare.bounds import TopicBounds
@@ -88,6 +88,7 @@ def test_a_time_without_records_is_read_when_they_come(
     revision = build_revision(spec, tmp_path / "state", broker.bootstrap, topics=names, pipeline="waiting")
     driver = run(revision, role=DriverRole.SHADOW, replay=PROFILE)
     driver.wait_for("the replay ends", lambda p: p.queries and not p.replaying)
+    driver.wait_for("a hold is possible", lambda p: p.state is DriverState.RUNNING)
     assert driver.driver.request_hold(30)
     held = driver.wait_for("it holds", lambda p: p.hold is not None and p.hold.phase is HoldPhase.HOLDING)
     assert held.hold.position.offsets == {names["orders"]: {0: 1, 1: 1}}
