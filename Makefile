@@ -18,7 +18,7 @@ SUPPLY := PYTHONPATH=tests $(RUN) python -m supply
 BROKERS ?= 1
 LANES ?= 2
 
-.PHONY: help setup jars up down status demo demo-cdc demo-reprocess test test-cluster-chain test-cdc-chain test-waiting-chain test-services-chain test-computing-chain test-unit test-spark test-laptop test-waiting test-integration test-services test-cdc test-e2e chaos bench verify scan generate images lint lint-types lint-style fmt
+.PHONY: help setup jars up down status demo demo-cdc demo-reprocess test test-cluster-chain test-cdc-chain test-waiting-chain test-services-chain test-computing-chain test-unit test-unit-control test-unit-rest spark test-spark test-laptop test-waiting test-integration test-services test-cdc test-e2e chaos bench verify scan generate images lint lint-types lint-style fmt
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}'
@@ -35,27 +35,9 @@ setup: $(if $(wildcard $(UV)),,$(KAPPA_CACHE)/uv/bin/uv) ## Install Python depen
 	@command -v mvn >/dev/null || $(LAB) packages maven
 	@$(RUN) python pipelines/jvm/build.py
 
-# Spark as in the image: a copy by hard links, without the jars that no pipeline needs, with those of Kafka and the runtime's own. The JVMs of
-# tests run from it.
-SPARK := .venv/spark
-OWN_JAR := pipelines/src/kappa_pipelines/kappa-jvm.jar
-$(OWN_JAR): | setup ;
-
-$(SPARK)/pruned: uv.lock pipelines/prune_jars.py pipelines/unused-jars.txt pipelines/archive_classes.py pipelines/src/kappa_pipelines/jars.lock | setup
-	@home=$$($(RUN) python -c "from pathlib import Path; import pyspark; print(Path(pyspark.__file__).parent)"); \
-	$(RUN) python pipelines/prune_jars.py "$$home" $(SPARK); \
-	ln -s $$($(RUN) python -c "from kappa_pipelines.jars import fetch_jars; print(*fetch_jars())") $(SPARK)/jars/; \
-	$(RUN) python pipelines/archive_classes.py order "$(CURDIR)/$(SPARK)"; \
-	$(RUN) python pipelines/archive_classes.py desugar "$(CURDIR)/$(SPARK)"; \
-	touch $@
-
-# An archive of the classes that a driver loads. The JVMs of tests start from it in two thirds of the time.
-CLASSES := .venv/classes.jsa
-$(CLASSES): $(SPARK)/pruned $(OWN_JAR)
-	@home="$(CURDIR)/$(SPARK)"; \
-	SPARK_SUBMIT_OPTS=-XX:+UseSerialGC \
-	$(RUN) python pipelines/archive_classes.py record "$$home" >.venv/classes.log 2>&1 || { cat .venv/classes.log; exit 1; }; \
-	mv -f "$$home/classes.jsa" $@
+# Spark as in the image, with an archive of the classes that a driver loads: JVMs of tests start from it in two thirds of the time.
+spark: setup
+	@$(LAB) spark >/dev/null
 
 up: setup ## Start the local cluster with Kafka (BROKERS=3 for three brokers)
 	@$(LAB) up --brokers $(BROKERS)
@@ -80,9 +62,9 @@ demo-reprocess: setup ## Fix a bug of a pipeline by a reprocessing while readers
 	@PYTHONPATH=tests:client/src $(RUN) python -m demo.reprocess $(if $(KEEP),--keep) $(if $(REMOVE),--remove)
 
 # Five chains run concurrently. The longest has the tests on the whole cluster, whose pods have two cores to themselves in the eyes of the
-# kernel. Three others mostly wait. The last only computes, so it has a low priority and fills what the others leave. The cluster is up by
-# then; `-o up` avoids another check.
-test: up $(CLASSES) ## Run all tests except for the long ones
+# kernel. Three others mostly wait. The last only computes, so it has a low priority and fills what the others leave. Cluster and Spark are
+# ready by then; `-o` avoids another check.
+test: up spark ## Run all tests except for the long ones
 	@$(MAKE) -j5 test-cluster-chain test-cdc-chain test-waiting-chain test-services-chain test-computing-chain
 
 test-cluster-chain:
@@ -93,27 +75,32 @@ test-cdc-chain:
 	@$(MAKE) -o up test-cdc
 
 test-waiting-chain:
-	@$(MAKE) -o up test-waiting
+	@$(MAKE) -o spark test-waiting
 
 test-services-chain:
 	@$(MAKE) -o up test-services
-	@$(MAKE) -o up test-spark
+	@$(MAKE) -o spark test-spark
 
 test-computing-chain:
-	@nice $(MAKE) -j2 test-laptop test-unit
+	@nice $(MAKE) -o spark -j2 test-laptop test-unit-control test-unit-rest
 
-test-unit: setup ## Run the tests that need nothing but Python and promtool
-	@$(RUN) pytest tests/unit -m "not chaos"
+test-unit: test-unit-control test-unit-rest ## Run the tests that need nothing but Python and promtool
+
+test-unit-control: setup
+	@$(RUN) pytest tests/unit/control -m "not chaos"
+
+test-unit-rest: setup
+	@$(RUN) pytest tests/unit -m "not chaos" --ignore=tests/unit/control
 
 WAITING := $(addprefix tests/spark/test_,driver.py real_time.py buckets.py repartition.py upgrades.py)
 
-test-spark: $(CLASSES) ## Run the tests on real Spark and Kafka, except for those of test-waiting
+test-spark: spark ## Run the tests on real Spark and Kafka, except for those of test-waiting
 	@$(RUN) pytest tests/spark -m "not chaos" $(WAITING:%=--ignore=%)
 
-test-waiting: $(CLASSES) ## Run the tests on real Spark and Kafka that mostly wait
+test-waiting: spark ## Run the tests on real Spark and Kafka that mostly wait
 	@$(RUN) pytest $(WAITING) -m "not chaos"
 
-test-laptop: $(CLASSES) ## Run the tests of the commands that need no cluster, and of streams against batches over the same rows
+test-laptop: spark ## Run the tests of the commands that need no cluster, and of streams against batches over the same rows
 	@$(RUN) pytest tests/laptop -m "not chaos"
 
 test-integration: up ## Run the tests on a real API server
@@ -132,7 +119,7 @@ test-e2e: images ## Run the tests on the whole cluster in two concurrent process
 	@$(RUN) pytest tests/e2e -m "not chaos" -n $(LANES)
 
 # Each group has its own session: integration tests need the cluster without the operator, those on the whole cluster with it.
-chaos: images $(CLASSES) ## Run the long fault-injection tests, and all examples of properties
+chaos: images spark ## Run the long fault-injection tests, and all examples of properties
 	@failed=0; for group in spark laptop integration e2e; do $(RUN) pytest tests/$$group -m chaos || failed=1; done; \
 	KAPPA_ALL_EXAMPLES=1 $(RUN) pytest tests/unit || failed=1; exit $$failed
 

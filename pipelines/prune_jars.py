@@ -1,7 +1,7 @@
 """Delete what no pipeline needs of Spark: each jar is code that could be loaded, and that has to be patched.
 
 python prune_jars.py SPARK_HOME           while the image is built
-python prune_jars.py SPARK_HOME COPY      for tests: leaves SPARK_HOME, and makes a copy of it by hard links
+python prune_jars.py SPARK_HOME COPY      for tests: leaves SPARK_HOME, and makes a copy of it, by hard links where that is possible
 """
 
 import os
@@ -52,9 +52,16 @@ def copy(home: Path, target: Path) -> None:
     part = target.with_name(f".{target.name}.part")
     for folder in (part, target):
         shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(home, part, copy_function=os.link)
+    shutil.copytree(home, part, copy_function=_link)
     prune(part)
     part.rename(target)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system
+        shutil.copy2(source, target)
 
 
 if __name__ == "__main__":

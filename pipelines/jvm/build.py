@@ -39,7 +39,7 @@ def build(jar: Path = JAR, sources: Path = _SOURCES) -> bool:
     return True
 
 
-def hash_sources(sources: Path) -> str:
+def hash_sources(sources: Path = _SOURCES) -> str:
     """Return a hash of the sources, this program, and the versions of Spark and of the jars in the lock."""
     digest = hashlib.sha256(f"{pyspark.__version__} {locked_jars(CORE)} {_RELEASE}".encode())
     for path in [Path(__file__), *sorted(sources.rglob("*.java"))]:

@@ -27,6 +27,7 @@ from bench.throughput import ends
 from kappa_pipelines.driver.driver import Driver
 from kappa_pipelines.jars import fetch_jars
 from kappa_pipelines.revision.environment import Environment
+from lab import spark_home
 from lab.maven import Jars
 from lab.shell import run
 
@@ -87,7 +88,12 @@ class Side:
         log = Path(self._folder.name, "log").open("w")
         self._begin = time.monotonic()
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=_environment()
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env={**os.environ, **spark_home.environment()},
         )
         return self
 
@@ -160,13 +166,6 @@ class Side:
 def _read_peak(pid: int) -> float:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment with Spark as the image has it, where `make` has built that."""
-    spark, archive = Path(sys.prefix, "spark"), Path(sys.prefix, "classes.jsa")
-    found = {"SPARK_HOME": str(spark)} if spark.exists() else {}
-    return {**os.environ, **found, **({"KAPPA_CLASS_ARCHIVE": str(archive)} if archive.exists() else {})}
 
 
 def _build_java(name: str) -> Sequence[str]:

@@ -439,6 +439,7 @@ def test_the_permission_to_select_is_enough(shop: Shop) -> None:
     shop.run("ALTER TABLE odd DISABLE ROW LEVEL SECURITY")
 
 
+@pytest.mark.chaos  # 7 s; `make test` repairs with a connector
 def test_the_same_without_a_connector_that_lives(shop: Shop) -> None:
     """Rows that are equal are proven without it; and those that differ are right once it has written its changes again."""
     shop.worker.kill()

@@ -61,6 +61,7 @@ async def until_lost(capture: Capture) -> str:
     return str((capture.get(SOURCE) or {})["status"]["lost"])
 
 
+@pytest.mark.chaos  # 11 s; `make test` has each action of the guard in memory
 async def test_a_slot_that_fills_warns_is_dropped_and_begins_again(capture: Capture) -> None:
     capture.write(guard={"limit": "1Gi"})
     await capture.until_reason("ConnectorRunning", seconds=90)

@@ -57,6 +57,7 @@ async def capture(lab: tuple[MariaDB, ConnectCluster, Broker]) -> AsyncIterator[
         yield capture
 
 
+@pytest.mark.chaos  # 30 s of processor time; `make test` has the life of a PostgreSQL source, and a MariaDB one below
 async def test_the_life_of_a_source(capture: MariaDBCapture) -> None:
     """One test, as each part needs what the one before has left."""
     await _become_ready(capture)

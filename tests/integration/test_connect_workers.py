@@ -178,6 +178,7 @@ async def test_the_task_of_a_lost_worker_starts_elsewhere_within_seconds(
     wait_until(lambda: " 200 " in lab.group.workers[owner].answer(), "the worker is back", seconds=120)
 
 
+@pytest.mark.chaos  # 11 s; changes only with the certificates
 async def test_workers_with_a_renewed_certificate_and_those_of_before_trust_each_other(
     lab: Lab, client: HttpConnect
 ) -> None:

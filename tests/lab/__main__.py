@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from lab import cluster, connect_cluster, containerd, debian, images, kind
+from lab import cluster, connect_cluster, containerd, debian, images, kind, spark_home
 from lab.errors import LabError
 from lab.paths import BIN, KUBECONFIG
 from lab.progress import report
@@ -32,6 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "classes", help="record the classes of a Kafka Connect worker, which tests start from"
     )
+    commands.add_parser("spark", help="make the Spark that JVMs of tests start from, and print its folder")
     packages = commands.add_parser("packages", help="install packages of the distribution that are missing")
     packages.add_argument("names", nargs="+", metavar="NAME", choices=sorted(debian.PACKAGES))
     return parser
@@ -85,6 +86,9 @@ def main() -> int:
         if arguments.command == "packages":
             for name in debian.install_missing(arguments.names):
                 report(f"installed {name}")
+            return 0
+        if arguments.command == "spark":
+            print(spark_home.ensure())
             return 0
         run = _run_kind if cluster.is_docker_there() else _run_bare
         return run(arguments)

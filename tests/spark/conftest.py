@@ -2,7 +2,6 @@
 
 import os
 import runpy
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from kappa_pipelines.driver.session import use_own_python
 from kappa_pipelines.errors import DriverError
 from kappa_pipelines.revision.environment import Environment
 from kappa_pipelines.revision.settings import DEFAULTS, LOCAL_FILES
+from lab import spark_home
 from lab.broker import Broker
 from lab.paths import REPOSITORY
 from spark.bases import Bases
@@ -28,19 +28,19 @@ from spark.revisions import spark_conf
 from spark.topics import Topics
 
 DEADLINE = 90.0
-_SPARK = Path(sys.prefix, "spark")
-"""Spark as the image has it, without the jars that no pipeline needs: `make` copies it."""
-if _SPARK.exists():
-    os.environ.setdefault("SPARK_HOME", str(_SPARK))
 # `make setup` builds it too; a test that is started by itself must not run with an old one.
 runpy.run_path(str(REPOSITORY / "pipelines" / "jvm" / "build.py"))["build"]()
-_ARCHIVE = Path(sys.prefix, "classes.jsa")
-"""What `make` lets a JVM keep of the classes that it has loaded; each that starts from it takes a third less time to start."""
+_SPARK = spark_home.environment()
+"""Empty without `make spark`: then each JVM loads all classes from jars, and takes half again as long to start."""
 # A test's JVM lives for minutes at most: compiling well takes it more time than that saves, nearly half of all.
 # So compiled, the JVM keeps room for 48 MiB of code; where that is full it compiles no more, and is slower by far.
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
-_FROM_ARCHIVE = f" -XX:SharedArchiveFile={_ARCHIVE} -Xlog:cds=off -Xlog:cds+dynamic=off"
-os.environ.setdefault("SPARK_SUBMIT_OPTS", _JAVA_OPTIONS + (_FROM_ARCHIVE if _ARCHIVE.exists() else ""))
+if _SPARK:
+    os.environ.setdefault("SPARK_HOME", _SPARK["SPARK_HOME"])
+    _JAVA_OPTIONS += (
+        f" -XX:SharedArchiveFile={_SPARK['KAPPA_CLASS_ARCHIVE']} -Xlog:cds=off -Xlog:cds+dynamic=off"
+    )
+os.environ.setdefault("SPARK_SUBMIT_OPTS", _JAVA_OPTIONS)
 
 T = TypeVar("T")
 

@@ -73,7 +73,7 @@ def test_a_driver_that_hangs_is_taken_over_from_and_what_it_does_later_is_nothin
     names = build(SPEC).topics
     topics.write(names["events"], build_records(0, 600))
     old.wait_for("some batches", lambda p: p.queries and p.queries[0].batch_id >= 3)
-    new = start(build({**SPEC, "trigger": {"maxRecords": 120}}), 2, standby=True)
+    new = start(build({**SPEC, "trigger": {"maxRecords": 600}}), 2, standby=True)
     ready = new.wait_for("it stands by", lambda p: p.state is DriverState.STANDING_BY)
     assert ready.verdict is not None
     assert (ready.verdict.kind, ready.verdict.reasons) == (VerdictKind.RESUME, ())
