@@ -324,7 +324,7 @@ async def test_time_to_loss_by_age_and_by_deletion_is_correct_within_a_tenth(bro
     scene.make("cut", 1, retention_ms="-1")
     scene.write(aged, every(0.1, 200, last=0))
     scene.write(cut, every(0.1, 4000, last=0))
-    scene.commit("doomed", {aged: 150, cut: 1500})
+    scene.commit("doomed", {aged: 150, cut: 2500})
     async with sampling(plain(broker)) as sampler:
         began = time.monotonic()
         cutting = asyncio.create_task(cut_evenly(scene, cut))
