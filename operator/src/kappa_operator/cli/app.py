@@ -5,15 +5,14 @@ All of them together take seconds to import; the help needs none of that.
 
 import sys
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.main import get_command, get_group
 
 from kappa_operator.cli.errors import CommandGroup
+from kappa_operator.cli.lazy import load_command
 
 
 @dataclass(frozen=True)
@@ -68,12 +67,7 @@ app = typer.Typer(
 
 def load(name: str) -> Any:
     """Return a command with its options."""
-    found = getattr(import_module(f"kappa_operator.cli.{COMMANDS[name].module}"), name)
-    if isinstance(found, typer.Typer):
-        return get_group(found)
-    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    alone.command(name)(found)
-    return get_command(alone)
+    return load_command(COMMANDS[name].module, name)
 
 
 def _show_version(wanted: bool) -> None:
