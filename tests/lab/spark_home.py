@@ -38,7 +38,7 @@ def environment() -> dict[str, str]:
     archive = class_archive(home)
     if not archive.exists():
         return {}
-    archive.touch()  # says that the folder is used; the JVM checks the times of jars only
+    archive.touch()  # a folder in use is kept; the JVM checks the times of jars only
     return {"SPARK_HOME": str(home), "KAPPA_CLASS_ARCHIVE": str(archive)}
 
 
