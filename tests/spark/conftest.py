@@ -15,7 +15,7 @@ from kappa_crds.progress import DriverExit, DriverRole, DriverState, Progress
 from kappa_crds.replay import ReplayProfile
 from kappa_crds.revision import Revision
 from kappa_pipelines.driver.driver import Driver
-from kappa_pipelines.driver.session import use_own_python
+from kappa_pipelines.driver.session import start_session
 from kappa_pipelines.errors import DriverError
 from kappa_pipelines.revision.environment import Environment
 from kappa_pipelines.revision.settings import DEFAULTS, LOCAL_FILES
@@ -119,17 +119,8 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    use_own_python()
-    builder = SparkSession.Builder()
-    for key, value in {
-        **DEFAULTS,
-        **LOCAL_FILES,
-        **spark_conf(),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    interface = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    session = start_session({**DEFAULTS, **LOCAL_FILES, **spark_conf(), **interface})
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
