@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kappa_monitoring import MONITORING
-from lab import kafka_jars
 from lab.broker import free_ports
-from lab.connect_files import fetch_debezium, from_archive
+from lab.connect_files import class_path, fetch_debezium, from_archive
 from lab.controlplane import answers
 from lab.maven import Archive, fetch
 from lab.paths import SOURCES
@@ -84,7 +83,7 @@ class ConnectWorker(LabServer):
         return [
             *("java", *options, f"-javaagent:{agent}=127.0.0.1:{self.metrics_port}:{_RULES}"),
             f"-Dlog4j2.configurationFile={SOURCES / 'kafka' / 'log4j2.properties'}",
-            *("-cp", f"{kafka_jars.fetch()}/*", "org.apache.kafka.connect.cli.ConnectStandalone"),
+            *("-cp", class_path(), "org.apache.kafka.connect.cli.ConnectStandalone"),
             self._write("worker", worker),
             self._write("connector", {"name": self._connector_name, **self._connector}),
         ]

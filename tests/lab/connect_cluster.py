@@ -8,9 +8,8 @@ import signal
 import urllib.request
 from collections.abc import Mapping, Sequence
 
-from lab import kafka_jars
 from lab.broker import Broker, free_ports
-from lab.connect_files import class_archive, fetch_debezium, from_archive
+from lab.connect_files import class_archive, class_path, fetch_debezium, from_archive
 from lab.controlplane import answers
 from lab.paths import SOURCES
 from lab.progress import step
@@ -113,7 +112,7 @@ class ConnectCluster(LabServer):
             "java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
             *(self._java_options or from_archive()),
             f"-Dlog4j2.configurationFile={SOURCES / 'kafka' / 'log4j2.properties'}",
-            "-cp", f"{kafka_jars.fetch()}/*", "org.apache.kafka.connect.cli.ConnectDistributed", str(file),
+            "-cp", class_path(), "org.apache.kafka.connect.cli.ConnectDistributed", str(file),
         ]  # fmt: skip
 
     def _serves(self) -> bool:

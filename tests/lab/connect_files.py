@@ -1,11 +1,14 @@
-"""What a Kafka Connect worker of a test is started from: Debezium's connectors, and an archive of the classes that a worker loads."""
+"""What a Kafka Connect worker of a test is started from: the jars of the image, Debezium's connectors, and an archive of classes."""
 
+import hashlib
+import sys
 import tarfile
 from pathlib import Path
 
-from lab import kafka_jars
 from lab.maven import Archive, fetch
-from lab.paths import CACHE
+from lab.paths import CACHE, REPOSITORY
+from lab.progress import step
+from lab.shell import run
 
 _DEBEZIUM = {
     "postgres": Archive(
@@ -36,9 +39,25 @@ def fetch_debezium(database: str = "postgres") -> Path:
     return fetch(_DEBEZIUM[database], _unpack)
 
 
+def fetch_connect() -> Path:
+    """Kafka Connect and its plugins, which the folder of the image fetches and checks."""
+    source = REPOSITORY / "connect"
+    locks = b"".join((source / name).read_bytes() for name in ("pom.xml", "jars.sha256", "plugins.sha256"))
+    target = CACHE / f"connect-{hashlib.sha256(locks).hexdigest()[:12]}"
+    if not target.exists():
+        with step("kafka connect", done="fetched"):
+            run([sys.executable, source / "fetch.py", target])
+    return target
+
+
+def class_path() -> str:
+    """Return the class path of a worker, which is that of the image."""
+    return f"{fetch_connect()}/libs/*"
+
+
 def class_archive() -> Path:
     """Return the file with the classes that a worker loads, which `record_classes` makes: a start without it takes 1.7 times as long."""
-    return CACHE / f"connect-{kafka_jars.folder().name}.jsa"
+    return CACHE / f"{fetch_connect().name}.jsa"
 
 
 def from_archive() -> list[str]:

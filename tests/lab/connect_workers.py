@@ -21,8 +21,8 @@ from kappa_operator.connect.model import ConnectAccess
 from kappa_operator.connect.names import REST_PORT, SECRETS_DIR, KafkaClusterResource
 from kappa_operator.connect.worker import build_settings
 from lab.broker import free_ports
+from lab.connect_files import fetch_connect, from_archive
 from lab.errors import LabError
-from lab.images import fetch_connect
 from lab.paths import REPOSITORY
 
 _HOST = "localhost"
@@ -62,7 +62,7 @@ class Worker:
         added = program.build_settings(self.secrets, self._scratch, _HOST)
         text = (self.secrets / "connect" / "worker.properties").read_text()
         program.write_private(complete, f"{text}\n{program.format_settings(added)}")
-        options = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        options = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *from_archive()]
         options += program.write_log_in(self.secrets, self._scratch)
         command = [each for each in program.build_command(complete, options) if "-javaagent" not in each]
         home, there = str(program.HOME), str(fetch_connect())

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab import buildah, containerd, kafka_jars
+from lab.connect_files import fetch_connect
 from lab.errors import LabError
 from lab.paths import CACHE, REPOSITORY
 from lab.progress import report, step
@@ -45,17 +46,6 @@ def _fetch_spark_jars() -> Path:
 def build_own_jar() -> None:
     """Build the jar of the Java module, which is an input of the image, unless it is there."""
     run([sys.executable, REPOSITORY / "pipelines" / "jvm" / "build.py"])
-
-
-def fetch_connect() -> Path:
-    """Kafka Connect and its plugins, which the folder of the image fetches and checks."""
-    source = REPOSITORY / "connect"
-    locks = b"".join((source / name).read_bytes() for name in ("pom.xml", "jars.sha256", "plugins.sha256"))
-    target = CACHE / f"connect-{hashlib.sha256(locks).hexdigest()[:12]}"
-    if not target.exists():
-        with step("kafka connect", done="fetched"):
-            run([sys.executable, source / "fetch.py", target])
-    return target
 
 
 _WORKSPACE = ("pyproject.toml", "uv.lock", "requirements", "crds")
