@@ -1,5 +1,6 @@
 """Kafka goes away just after a change: the previous revision would not run either, so nothing is rolled back while, or because, it is away."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -7,12 +8,15 @@ import pytest
 
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.pipeline_status import Restarts, UpgradePhase, UpgradeStatus
+from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.pipeline.upgrade.rollback import find_failure
 from unit.control.lives import CLUSTER, Life
 from unit.control.pipelines import NOW, SPEC
 from unit.control.test_operator_absence import change, phase_of, poll, silence, status_of
+from unit.control.test_upgrade_plan import change as dry_run
+from unit.control.test_upgrade_plan import changed, decide, look, pod, standby, upgrade_of
 
 CLUSTER_REF = ObjectRef("kappa-platform.io/v1alpha1", CLUSTER.kind, CLUSTER.namespace, CLUSTER.name)
 
@@ -57,7 +61,7 @@ def show(life: Life, status: str) -> None:
     )
 
 
-@pytest.mark.parametrize("minutes", [6, 60])
+@pytest.mark.parametrize("minutes", [6, 20])
 async def test_no_time_counts_while_kafka_is_away_nor_just_afterwards(minutes: int) -> None:
     life = await change()
     revision, kept = status_of(life)["runs"][0]["revision"], silence(life)
@@ -81,3 +85,13 @@ async def test_a_driver_that_does_not_run_for_the_health_timeout_after_an_outage
     show(life, "True")
     await poll(life, 400)
     assert phase_of(life) == UpgradePhase.ROLLING_BACK
+
+
+@pytest.mark.parametrize(("connected", "attempts"), [(timedelta(0), 2), (timedelta(seconds=-1), 3)])
+def test_an_outage_is_no_failure_of_the_standby(connected: timedelta, attempts: int) -> None:
+    end = DriverExit(reason=Reason.KAFKA_UNAVAILABLE, message="no broker answers")
+    begun = dry_run(attempts=2, since=NOW)
+    seen = look(changed(upgrade=begun), pod(), standby(phase="Failed", exit=end))
+    _, status = decide(replace(seen, connected_since=NOW + connected))
+    assert upgrade_of(status).attempts == attempts
+    assert upgrade_of(status).phase is (UpgradePhase.REFUSED if attempts == 3 else UpgradePhase.DRY_RUN)

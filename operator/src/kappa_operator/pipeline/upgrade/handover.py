@@ -317,7 +317,8 @@ def _retry_standby(observed: PipelineObserved, change: UpgradeStatus, end: Drive
         return go_cold(observed, change, f"the standby driver ended: {end.message}", now)
     if not end.retryable:
         return refuse(observed, change, end.message, now)
-    change = change.replace(attempts=change.attempts + 1)
+    if not _is_outage(observed, change, end):
+        change = change.replace(attempts=change.attempts + 1)
     if change.attempts >= _ATTEMPTS:
         message = (
             f"{end.message}; {change.attempts} standby drivers failed. Fix the cause, then change spec.restartNonce to retry; with"
@@ -328,6 +329,13 @@ def _retry_standby(observed: PipelineObserved, change: UpgradeStatus, end: Drive
     last = observed.status.standby or Run(role=RunRole.STANDBY)
     run = last.replace(generation=next_generation(observed), driver=None, driver_uid=None)
     return Plan((RecordStatus(_report_dry_run(observed, again, now, run)),), requeue=True)
+
+
+def _is_outage(observed: PipelineObserved, change: UpgradeStatus, end: DriverExit) -> bool:
+    """Return whether the driver found no Kafka, and the operator was not connected to it all the time since the driver was requested."""
+    if end.reason != Reason.KAFKA_UNAVAILABLE or observed.connected_since is None:
+        return False
+    return change.since is None or observed.connected_since >= change.since
 
 
 def _stop_and_promote(
