@@ -82,15 +82,15 @@ test-services-chain:
 	@$(MAKE) -o spark test-spark
 
 test-computing-chain:
-	@nice $(MAKE) -o spark -j2 test-laptop test-unit-control test-unit-rest
+	@nice $(MAKE) -o spark -j3 test-laptop test-unit-control test-unit-rest
 
 test-unit: test-unit-control test-unit-rest ## Run the tests that need nothing but Python and promtool
 
 test-unit-control: setup
-	@$(RUN) pytest tests/unit/control -m "not chaos"
+	@$(RUN) pytest tests/unit/control tests/unit/test_permissions_used.py -m "not chaos"
 
 test-unit-rest: setup
-	@$(RUN) pytest tests/unit -m "not chaos" --ignore=tests/unit/control
+	@$(RUN) pytest tests/unit -m "not chaos" --ignore=tests/unit/control --ignore=tests/unit/test_permissions_used.py
 
 WAITING := $(addprefix tests/spark/test_,driver.py real_time.py buckets.py repartition.py upgrades.py)
 

@@ -102,6 +102,7 @@ async def test_tables_are_proven_and_a_row_that_differs_is_named(capture: Captur
     assert message.startswith("1 tables with 500 rows")
 
 
+@pytest.mark.chaos  # 6 s; `make test` has it in memory
 async def test_a_proof_that_has_no_time_left_keeps_what_it_has_found(capture: Capture) -> None:
     """A table that somebody has locked is waited for; the tables before it are compared."""
     await until_proven(capture, "before")

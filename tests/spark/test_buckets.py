@@ -66,6 +66,7 @@ def read_windows(topics: Any, name: str) -> list[tuple[int, datetime, int]]:
     return [(row["k"], datetime.fromisoformat(row["at"]), row["n"]) for row in topics.values(name)]
 
 
+@pytest.mark.chaos  # 40 s of processor time; `make test` has it on a volume
 def test_a_driver_that_hangs_is_taken_over_from_and_what_it_does_later_is_nothing(
     start: Any, build: Any, topics: Any, bucket: BucketConnection, tmp_path: Path
 ) -> None:

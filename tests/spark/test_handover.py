@@ -6,8 +6,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from kappa_crds.progress import DriverState
 from kappa_crds.reasons import Reason
 from kappa_crds.upgrade import VerdictKind
@@ -35,14 +33,13 @@ def build_records(start: int, end: int) -> list[str]:
     ]
 
 
-@pytest.mark.chaos  # `make test` has it in a bucket, and a handover on a volume on the cluster
 def test_a_driver_that_hangs_is_taken_over_from_and_can_do_nothing_when_it_wakes_up(
     start: Any, broker: Broker, topics: Any, tmp_path: Path
 ) -> None:
     names = {name: topics.make(name, partitions=1) for name in ("events", "out")}
     checkpoint = f"file://{tmp_path}/checkpoint"
     old = start(build_revision(SPEC, checkpoint, broker.bootstrap, topics=names), 1)
-    changed = {**SPEC, "trigger": {"maxRecords": 120}}
+    changed = {**SPEC, "trigger": {"maxRecords": 600}}
     new = start(build_revision(changed, checkpoint, broker.bootstrap, topics=names), 2, standby=True)
     topics.write(names["events"], build_records(0, 600))
     old.wait_for("some batches", lambda p: p.queries and p.queries[0].batch_id >= 3)

@@ -164,15 +164,19 @@ def test_a_producer_is_open_before_the_first_batch(
     spark: SparkSession, broker: Broker, topics: Any, checkpoint: Path
 ) -> None:
     names = {name: topics.make(name) for name in ("events", "out", "dead")}
-    revision = build_revision(COPY, checkpoint, broker.bootstrap, topics=names)
-    before = count_producers()
+    # No idle producer of another test has this address.
+    revision = build_revision(
+        COPY, checkpoint, broker.bootstrap.replace("127.0.0.1", "localhost"), topics=names
+    )
+    before = find_producers()
     open_producer(spark, Targets(revision))
-    assert count_producers() > before
+    assert find_producers() - before
 
 
-def count_producers() -> int:
+def find_producers() -> set[str]:
     """Return the threads of producers in the JVM."""
     spark = SparkSession.getActiveSession()
     assert spark is not None
     threads = spark._jvm.java.lang.Thread.getAllStackTraces().keySet().toArray()  # type: ignore[union-attr]
-    return sum(each.getName().startswith("kafka-producer-network-thread") for each in threads)
+    names = {each.getName() for each in threads}
+    return {name for name in names if name.startswith("kafka-producer-network-thread")}

@@ -13,10 +13,10 @@ from kappa_crds.reasons import Reason
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.pipeline.upgrade.rollback import find_failure
 from unit.control.lives import CLUSTER, Life
-from unit.control.pipelines import NOW, SPEC
+from unit.control.pipelines import NOW, SPEC, pod
 from unit.control.test_operator_absence import change, phase_of, poll, silence, status_of
 from unit.control.test_upgrade_plan import change as dry_run
-from unit.control.test_upgrade_plan import changed, decide, look, pod, standby, upgrade_of
+from unit.control.test_upgrade_plan import changed, decide, look, standby, upgrade_of
 
 CLUSTER_REF = ObjectRef("kappa-platform.io/v1alpha1", CLUSTER.kind, CLUSTER.namespace, CLUSTER.name)
 
