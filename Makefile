@@ -18,7 +18,7 @@ SUPPLY := PYTHONPATH=tests $(RUN) python -m supply
 BROKERS ?= 1
 LANES ?= 2
 
-.PHONY: help setup jars up down status demo demo-cdc demo-reprocess test test-cluster-chain test-cdc-chain test-waiting-chain test-services-chain test-computing-chain test-unit test-unit-control test-unit-rest spark test-spark test-laptop test-waiting test-integration test-services test-cdc test-e2e chaos bench verify scan generate images lint lint-types lint-style fmt
+.PHONY: help setup jars up down status demo demo-cdc demo-reprocess test test-cluster-chain test-cdc-chain test-waiting-chain test-services-chain test-computing-chain test-unit test-unit-control test-unit-runtime test-unit-rest spark test-spark test-laptop test-waiting test-integration test-services test-cdc test-e2e chaos bench verify scan generate images lint lint-types lint-style fmt
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}'
@@ -82,15 +82,19 @@ test-services-chain:
 	@$(MAKE) -o spark test-spark
 
 test-computing-chain:
-	@nice $(MAKE) -o spark -j3 test-laptop test-unit-control test-unit-rest
+	@nice $(MAKE) -o spark -j2 test-laptop test-unit-control test-unit-runtime test-unit-rest
 
-test-unit: test-unit-control test-unit-rest ## Run the tests that need nothing but Python and promtool
+test-unit: test-unit-control test-unit-runtime test-unit-rest ## Run the tests that need nothing but Python and promtool
 
 test-unit-control: setup
 	@$(RUN) pytest tests/unit/control tests/unit/test_permissions_used.py -m "not chaos"
 
+test-unit-runtime: setup
+	@$(RUN) pytest tests/unit/runtime -m "not chaos"
+
+# `test_permissions_used.py` needs all tests of `control` in its session.
 test-unit-rest: setup
-	@$(RUN) pytest tests/unit -m "not chaos" --ignore=tests/unit/control --ignore=tests/unit/test_permissions_used.py
+	@$(RUN) pytest tests/unit -m "not chaos" $(addprefix --ignore=tests/unit/,control runtime test_permissions_used.py)
 
 WAITING := $(addprefix tests/spark/test_,driver.py real_time.py buckets.py repartition.py upgrades.py)
 

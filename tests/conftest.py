@@ -1,6 +1,12 @@
-"""Fewer searches of Python's collector of cycles: what is there before the first test lives as long as the process."""
+"""What all test processes share: no limits of time, and fewer searches of Python's collector of cycles."""
 
 import gc
+
+from hypothesis import settings
+
+# An example takes as long as the machine needs; without this, Hypothesis fails one that takes more than 200 ms.
+settings.register_profile("kappa", deadline=None)
+settings.load_profile("kappa")
 
 
 def pytest_collection_finish() -> None:
