@@ -78,6 +78,16 @@ def has_failed(restarts: Restarts) -> bool:
     return restarts.crashes > 0 or restarts.scheduling > 0
 
 
+def find_last_failure(restarts: Restarts, policy: Restart) -> datetime | None:
+    """Return the earliest time at which the last driver can have failed; None before the first failure.
+
+    Only the time of the next start is recorded, which is at most the longest back-off later.
+    """
+    if restarts.next_start is None:
+        return None
+    return restarts.next_start - timedelta(seconds=parse_duration(policy.max_delay))
+
+
 def delay_restart(failures: int, policy: Restart, key: str) -> float:
     """Return the seconds to wait after so many failures in a row."""
     delays = Backoff(parse_duration(policy.initial_delay), parse_duration(policy.max_delay))

@@ -130,9 +130,7 @@ async def observe_pipeline(
         known=context.revisions.get(key),
         holds=() if others or beside else await plan_backfill_holds(context, resource, progress),
         side=await observe_side(context, resource, found, pods, beside),
-        inputs=Inputs(resource.status.inputs)
-        if isinstance(found, Verdict)
-        else find_inputs(cache, resource, found.topics),
+        inputs=_choose_inputs(cache, resource, found),
     )
     if observed.built is not None:
         context.revisions[key] = observed.built
@@ -324,6 +322,13 @@ async def observe_shortage(
     driver = resource.status.active.driver
     own = (body for body in bodies if driver in _list_owners(body))
     return next(filter(None, map(explain_executor, own)), None)
+
+
+def _choose_inputs(cache: ResourceCache, resource: PipelineResource, found: Dependencies | Verdict) -> Inputs:
+    """Return the versions of topics that sources have to read: those of before where dependencies are missing."""
+    if isinstance(found, Verdict):
+        return Inputs(resource.status.inputs)
+    return find_inputs(cache, resource, found.topics)
 
 
 def _list_owners(body: Body) -> list[str]:

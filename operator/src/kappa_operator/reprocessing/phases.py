@@ -12,6 +12,7 @@ from kappa_crds.reprocessing_policy import CutGate, Gate
 from kappa_operator import intervals
 from kappa_operator.engine.plan import Plan, ready, stalled, working
 from kappa_operator.log.proof import Gap
+from kappa_operator.pipeline.driver import find_last_failure
 from kappa_operator.pipeline.objects import PipelineResource
 from kappa_operator.reprocessing.catch_up import judge_party
 from kappa_operator.reprocessing.cut import Reaching, release_drivers
@@ -269,14 +270,14 @@ def find_failure(observed: ReprocessingObserved) -> str:
 def _is_crashing(observed: ReprocessingObserved, pipeline: PipelineResource) -> bool:
     """Return whether the new version crashes again and again while the old one runs: where Kafka is away, both crash."""
     restarts, side = pipeline.status.restarts, observed.side
+    failed = find_last_failure(restarts, pipeline.spec.restart)
     if (
         restarts.own_crashes < _MOST_CRASHES
-        or restarts.next_start is None
+        or failed is None
         or side is None
         or side.run.running_since is None
     ):
         return False
-    failed = restarts.next_start - timedelta(seconds=parse_duration(pipeline.spec.restart.max_delay))
     return failed > side.run.running_since  # it failed then, or later
 
 

@@ -14,7 +14,7 @@ from empty state is rolled back to the previous checkpoint; any other continues 
 anything is stopped.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from kappa_crds.pipeline import PipelineSpec
@@ -32,7 +32,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.savepoint import Restoration
 from kappa_operator.engine.plan import Plan, Verdict, working
-from kappa_operator.pipeline.driver import has_failed
+from kappa_operator.pipeline.driver import find_last_failure, has_failed
 from kappa_operator.pipeline.model import PipelineObserved, is_taken_back, record
 from kappa_operator.pipeline.progress import measure_interval
 from kappa_operator.pipeline.progress_cache import SAMPLES, Samples
@@ -225,13 +225,10 @@ def find_failure(
 
 
 def _misses_kafka(change: UpgradeStatus, restarts: Restarts, spec: PipelineSpec, now: datetime) -> bool:
-    """Return whether drivers still do not find Kafka after a whole health timeout in which it was connected.
-
-    The time of the last failure is not known, only that of the next start, which is at most the longest back-off later.
-    """
-    if restarts.crashes < MOST_CRASHES or restarts.next_start is None:
+    """Return whether drivers still do not find Kafka after a whole health timeout in which it was connected."""
+    failed = find_last_failure(restarts, spec.restart)
+    if restarts.crashes < MOST_CRASHES or failed is None:
         return False
-    failed = restarts.next_start - timedelta(seconds=parse_duration(spec.restart.max_delay))
     return (failed - (change.since or now)).total_seconds() > parse_duration(spec.upgrade.health_timeout)
 
 

@@ -1,51 +1,24 @@
 package kappa.kafka;
 
-import java.util.Map;
 import java.util.Set;
-import org.apache.spark.sql.connector.catalog.Column;
-import org.apache.spark.sql.connector.catalog.SupportsWrite;
-import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCapability;
-import org.apache.spark.sql.connector.catalog.TableProvider;
-import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
-import org.apache.spark.sql.connector.write.SupportsTruncate;
-import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
-import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
-import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
-import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * A sink of streaming queries and tables that writes each row at least once, with a producer for each task (ADR 91).
  *
  * <p>Rows have the columns of {@link TransactionalSink}. A row without a topic goes to that of the option `topic`.
  */
-public final class Sink implements TableProvider, SupportsWrite {
-    @Override
-    public StructType inferSchema(CaseInsensitiveStringMap options) {
-        return new StructType();
-    }
-
-    @Override
-    public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
-        return this;
-    }
-
+public final class Sink extends RowTable {
     @Override
     public String name() {
         return "at-least-once";
-    }
-
-    @Override
-    public Column[] columns() {
-        return new Column[0];
     }
 
     @Override
@@ -58,22 +31,7 @@ public final class Sink implements TableProvider, SupportsWrite {
         return new Rows(info);
     }
 
-    private record Rows(LogicalWriteInfo info) implements SupportsTruncate, SupportsStreamingUpdateAsAppend, Write, StreamingWrite, BatchWrite {
-        @Override
-        public WriteBuilder truncate() {
-            return this;
-        }
-
-        @Override
-        public Write build() {
-            return this;
-        }
-
-        @Override
-        public StreamingWrite toStreaming() {
-            return this;
-        }
-
+    private record Rows(LogicalWriteInfo info) implements EachMode, BatchWrite {
         @Override
         public BatchWrite toBatch() {
             return this;
@@ -98,12 +56,6 @@ public final class Sink implements TableProvider, SupportsWrite {
         public boolean useCommitCoordinator() {
             return false;
         }
-
-        @Override
-        public void commit(long batch, WriterCommitMessage[] messages) {}
-
-        @Override
-        public void abort(long batch, WriterCommitMessage[] messages) {}
 
         @Override
         public void commit(WriterCommitMessage[] messages) {}
