@@ -28,7 +28,6 @@ COMPONENTS = (
     "kube-scheduler",
     "kube-proxy",
     "kubelet",
-    "kubectl",
     "kappa-storage",
     "kappa-network-policies",
 )

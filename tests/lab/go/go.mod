@@ -349,4 +349,5 @@ replace (
 tool (
 	github.com/versity/versitygw/cmd/versitygw
 	helm.sh/helm/v3/cmd/helm
+	k8s.io/kubernetes/cmd/kubectl
 )

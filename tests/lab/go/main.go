@@ -2,7 +2,8 @@
 //
 // One executable links once and shares its compiled packages, so a cold build takes a third less time
 // than one executable a component. The component is chosen by the name the file is run under (symbolic
-// links are made by the lab), or else by the first argument.
+// links are made by the lab), or else by the first argument. kubectl is a program of its own: it runs
+// hundreds of times in the tests, and would initialize the packages of all servers each time.
 package main
 
 import (
@@ -22,7 +23,6 @@ import (
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
-	kubectl "k8s.io/kubectl/pkg/cmd"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
@@ -46,7 +46,6 @@ func components() map[string]func() {
 		"kube-scheduler":          func() { run(scheduler.NewSchedulerCommand()) },
 		"kube-proxy":              func() { run(proxy.NewProxyCommand()) },
 		"kubelet":                 func() { run(kubelet.NewKubeletCommand(context.Background())) },
-		"kubectl":                 func() { run(kubectl.NewDefaultKubectlCommand()) },
 	}
 }
 
