@@ -119,9 +119,8 @@ class QueryBound:
         return {name: each for name, each in streams if _find_class(each) is not None}
 
     def _find_streams(self) -> dict[str, Any]:
-        names, streams = self._execution.sourceToIdMap(), self._execution.sources()
-        every = [streams.apply(number) for number in range(streams.size())]
-        return {names.apply(stream): stream for stream in every}
+        names = self._execution.sourceToIdMap()
+        return {names.apply(stream): stream for stream in _list_streams(self._execution)}
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -136,6 +135,21 @@ class QueryBound:
             yield
         finally:
             lock.unlock()
+
+
+def drop_bounds(execution: Any) -> None:
+    """Have a query that is to end request the offsets of Kafka before a batch, as one without a bound does; the caller has its lock.
+
+    Its thread is interrupted, so the request fails. Up to a bound it would plan one more batch without a request.
+    """
+    for stream in filter(_find_class, _list_streams(execution)):
+        _set_ends(stream, None)
+
+
+def _list_streams(execution: Any) -> list[Any]:
+    """Return the sources of a query; none before Spark has created them."""
+    streams = execution.sources()
+    return [] if streams is None else [streams.apply(number) for number in range(streams.size())]
 
 
 def _set_ends(stream: Any, ends: Offsets | None) -> None:

@@ -6,7 +6,8 @@ batch that has written its offsets checks the state and interrupts itself.
 
 Spark writes both `offsets/N` and `commits/N` under one lock of the query, `awaitProgressLock`. If a thread holds the lock
 and finds as many commits as offsets, no batch is running and none can start. Then it sets the state and interrupts the query's
-thread, which can only be waiting for the lock, the next trigger or Kafka's offsets, and ends cleanly. Spark signals the condition
+thread, which can only be waiting for the lock, the next trigger or Kafka's offsets, and ends cleanly. A bound, with which it would plan a
+batch without Kafka, is removed before. Spark signals the condition
 of the lock after each commit, so the wait costs nothing. See ADR 0002.
 
 In real time a batch is always running and writes both files only at its end. There the thread waits for one more commit; the lock is
@@ -19,6 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
+
+from kappa_pipelines.driver.bound import drop_bounds
 
 _WAIT_MILLISECONDS = 100
 _POLL_SECONDS = 0.02
@@ -58,6 +61,7 @@ def _end_between_batches(query: StreamingQuery, deadline: float, clock: Callable
             # `await` is a keyword of Python.
             getattr(execution.awaitProgressLockCondition(), "await")(_WAIT_MILLISECONDS, milliseconds)
         execution.state().set(_terminated(execution))
+        drop_bounds(execution)
         thread.interrupt()
     finally:
         lock.unlock()
