@@ -1,6 +1,6 @@
 """Make the archive of classes (JEP 350) that drivers start from, while the image is built.
 
-    python archive_classes.py order SPARK_HOME     gives the jars one order
+    python archive_classes.py order SPARK_HOME     gives the jars one order, and unpacks RocksDB's library
     python archive_classes.py desugar SPARK_HOME   gives lambda expressions of Scala ordinary classes
     python archive_classes.py record SPARK_HOME    makes SPARK_HOME/classes.jsa
     python archive_classes.py check SPARK_HOME     fails if it cannot be used
@@ -12,6 +12,7 @@ them in order. The launcher's jar is the first: Spark's scripts start a JVM of i
 
 import contextlib
 import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -41,6 +42,7 @@ _SETTINGS = {
 """Those of a driver that decide which classes it loads."""
 _LAUNCHER, _OWN = "spark-launcher", "kappa-jvm.jar"
 _SCALA = ("scala-library-*.jar", "scala-reflect-*.jar", "*_2.13-*.jar")
+_ROCKSDB = {"x86_64": "librocksdbjni-linux64.so", "aarch64": "librocksdbjni-linux-aarch64.so"}
 _SMALL_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _SIGNATURES = (".SF", ".DSA", ".RSA", ".EC")
 _BY_NAME = (
@@ -77,6 +79,15 @@ def order_jars(spark: Path) -> None:
     manifest = "Manifest-Version: 1.0\r\n" + "\r\n ".join(lines) + "\r\n\r\n"
     with zipfile.ZipFile(jars / "spark.jar", "w") as archive:
         archive.writestr(zipfile.ZipInfo("META-INF/MANIFEST.MF"), manifest)
+    _unpack_rocksdb(library, spark / "native")
+
+
+def _unpack_rocksdb(library: Path, target: Path) -> None:
+    """Write RocksDB's library where `LD_LIBRARY_PATH` has it: else each JVM writes its 15 MB to /tmp, and loads that copy."""
+    target.mkdir()
+    for jar in library.glob("rocksdbjni-*.jar"):
+        with zipfile.ZipFile(jar) as archive:
+            (target / "librocksdbjni.so").write_bytes(archive.read(_ROCKSDB[platform.machine()]))
 
 
 def _remove_signature(path: Path) -> None:

@@ -27,7 +27,8 @@ archive)
 executor)
     mapfile -t options < <(env | grep '^SPARK_JAVA_OPT_' | sort -t_ -k4 -n | sed 's/^[^=]*=//')
     if [ -f "${KAPPA_CLASS_ARCHIVE:-}" ]; then
-        options+=("-XX:SharedArchiveFile=${KAPPA_CLASS_ARCHIVE}" -Xlog:cds=off -Xlog:cds+dynamic=off)
+        options+=("-XX:SharedArchiveFile=${KAPPA_CLASS_ARCHIVE}" -XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0)
+        options+=(-Xlog:cds=off -Xlog:cds+dynamic=off)
     fi
     # The same class path as the driver's, which Spark's scripts make: the archive wants it so.
     exec java "${options[@]}" \

@@ -39,7 +39,11 @@ def environment() -> dict[str, str]:
     if not archive.exists():
         return {}
     archive.touch()  # a folder in use is kept; the JVM checks the times of jars only
-    return {"SPARK_HOME": str(home), "KAPPA_CLASS_ARCHIVE": str(archive)}
+    return {
+        "SPARK_HOME": str(home),
+        "KAPPA_CLASS_ARCHIVE": str(archive),
+        "LD_LIBRARY_PATH": str(home / "native"),
+    }
 
 
 def class_archive(home: Path) -> Path:

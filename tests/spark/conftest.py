@@ -36,9 +36,11 @@ _SPARK = spark_home.environment()
 # So compiled, the JVM keeps room for 48 MiB of code; where that is full it compiles no more, and is slower by far.
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
 if _SPARK:
-    os.environ.setdefault("SPARK_HOME", _SPARK["SPARK_HOME"])
+    for name in ("SPARK_HOME", "LD_LIBRARY_PATH"):
+        os.environ.setdefault(name, _SPARK[name])
     _JAVA_OPTIONS += (
         f" -XX:SharedArchiveFile={_SPARK['KAPPA_CLASS_ARCHIVE']} -Xlog:cds=off -Xlog:cds+dynamic=off"
+        " -XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"
     )
 os.environ.setdefault("SPARK_SUBMIT_OPTS", _JAVA_OPTIONS)
 

@@ -31,7 +31,11 @@ def test_a_folder_without_its_archive_is_not_used() -> None:
     assert spark_home.environment() == {}
     archive = spark_home.class_archive(home)
     archive.touch()
-    assert spark_home.environment() == {"SPARK_HOME": str(home), "KAPPA_CLASS_ARCHIVE": str(archive)}
+    assert spark_home.environment() == {
+        "SPARK_HOME": str(home),
+        "KAPPA_CLASS_ARCHIVE": str(archive),
+        "LD_LIBRARY_PATH": str(home / "native"),
+    }
 
 
 def test_folders_that_nothing_used_for_a_week_are_removed(cache: Path) -> None:

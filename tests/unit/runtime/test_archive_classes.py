@@ -52,6 +52,18 @@ def test_the_launcher_comes_first(program: dict[str, Any], tmp_path: Path) -> No
     assert "Class-Path: ../lib/spark-launcher_2.13-4.2.0.jar ../lib/a.jar ../lib/z.jar\r\n" in manifest
 
 
+@pytest.mark.parametrize(("machine", "part"), [("x86_64", "linux64"), ("aarch64", "linux-aarch64")])
+def test_the_library_of_rocksdb_is_that_of_the_machine(
+    program: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: str, part: str
+) -> None:
+    names = [f"librocksdbjni-{each}.so" for each in ("linux64", "linux-aarch64", "linux64-musl")]
+    write_jar(tmp_path / "jars" / "rocksdbjni-9.jar", *names)
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    program["order_jars"](tmp_path)
+    found = (tmp_path / "native" / "librocksdbjni.so").read_text()
+    assert found == f"content of librocksdbjni-{part}.so"
+
+
 def test_a_signature_is_removed_only_from_the_copy(program: dict[str, Any], tmp_path: Path) -> None:
     installed = write_jar(tmp_path / "installed" / "janino.jar", *SIGNED)
     (tmp_path / "jars").mkdir()

@@ -17,13 +17,13 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from kappa_crds.revision import Revision
+from kappa_pipelines.driver.jvm import CLASS_PATH, is_plain, launch
 from kappa_pipelines.jars import OWN
 from kappa_pipelines.revision.settings import FILE_SYSTEM, HADOOP_FILES, build_spark_settings
 
 _POLL_SECONDS = 0.5
 # pyspark logs each rejected statement and also raises an error, which the runtime explains.
 _REFUSALS = "SQLQueryContextLogger"
-_CLASS_PATH = "spark.driver.extraClassPath"
 _JAVA_OPTIONS = ("spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions")
 
 
@@ -53,13 +53,14 @@ def launch_jvm(settings: Mapping[str, Any]) -> None:
     """
     use_own_python()
     complete = _direct_compilers(_complete(settings))
-    conf = SparkConf(loadDefaults=False).setAll(list(complete.items()))
-    threading.Thread(target=_launch, args=(conf,), name="launch", daemon=True).start()
+    threading.Thread(target=_launch, args=(complete,), name="launch", daemon=True).start()
 
 
-def _launch(conf: SparkConf) -> None:
-    with contextlib.suppress(PySparkException, OSError):
-        SparkContext._ensure_initialized(conf=conf)  # holds the lock of a session's start
+def _launch(settings: Mapping[str, Any]) -> None:
+    with contextlib.suppress(PySparkException, OSError), SparkContext._lock:  # the lock of a session's start
+        conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+        gateway = launch(settings) if is_plain(settings) else None
+        SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
 
 def start_session(settings: Mapping[str, Any]) -> SparkSession:
@@ -85,7 +86,7 @@ def _find_classes(settings: Mapping[str, Any]) -> dict[str, Any]:
     home = Path(_find_spark_home())
     present = {jar.name for folder in ("jars", "lib") for jar in home.glob(f"{folder}/*.jar")}
     jars = [jar for jar in settings.get("spark.jars", "").split(",") if jar and Path(jar).name not in present]
-    found = {**settings, **({_CLASS_PATH: os.pathsep.join(jars)} if jars else {})}
+    found = {**settings, **({CLASS_PATH: os.pathsep.join(jars)} if jars else {})}
     if OWN not in present and not any(jar.endswith(f"/{OWN}") for jar in jars):
         found |= {FILE_SYSTEM: HADOOP_FILES} if FILE_SYSTEM in settings else {}
     return found
@@ -120,12 +121,14 @@ def use_own_python() -> None:
 def _archive_options() -> str:
     """Return the JVM options for the class archive of the image, if there is one.
 
-    A JVM with another class path or heap ignores the archive silently.
+    A JVM with another class path or heap ignores the archive silently. It maps it at the address that it was made for: elsewhere each
+    of its 200 MB would be read, changed and kept at the start (ADR 92).
     """
     archive = os.environ.get("KAPPA_CLASS_ARCHIVE")
     if archive is None or not Path(archive).exists():
         return ""
-    return f" -XX:SharedArchiveFile={archive} -Xlog:cds=off -Xlog:cds+dynamic=off"
+    place = " -XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"
+    return f" -XX:SharedArchiveFile={archive}{place} -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def wanted_executors(revision: Revision) -> int:

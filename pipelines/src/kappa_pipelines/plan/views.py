@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.view import View
-from kappa_pipelines.analysis.catalyst import find_reads, get_plan
+from kappa_pipelines.analysis.catalyst import find_reads, get_plan, items
 from kappa_pipelines.failures.exceptions import read_sql_failure
 from kappa_pipelines.failures.sql import explain_sql_error, find_unknown_name
 from kappa_pipelines.revision.names import explain_cycle
@@ -34,10 +34,9 @@ class DefinedView:
 
 def forget_views(spark: SparkSession) -> None:
     """Drop the views of the session's previous pipeline."""
-    for left in spark.sql(
-        "SHOW VIEWS"
-    ).collect():  # `listTables` describes each of them, which takes ten times as long
-        spark.catalog.dropTempView(left.viewName)
+    views = spark._jsparkSession.sessionState().catalog()
+    for left in items(views.listLocalTempViews("*")):  # `SHOW VIEWS` is a query, and took 0.2 s of a start
+        views.dropTempView(left.table())
 
 
 def check_views(spark: SparkSession, spec: PipelineSpec) -> None:

@@ -261,7 +261,7 @@ class _Walk:
 
     def _read_duration(self, literal: Any) -> Any:
         """Return the microseconds of an interval, which is a number of them or text; None for what is not one."""
-        if isinstance(literal, int):
+        if literal is None or isinstance(literal, int):
             return literal
         jvm: Any = self.spark._jvm
         windows = jvm.org.apache.spark.sql.catalyst.expressions.TimeWindow
