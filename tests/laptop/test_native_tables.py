@@ -188,6 +188,7 @@ def test_explain_shows_where_tables_are_kept(
     assert is_native(compiled) == ("JVM" in line)
     lines = list(explain("tables", spark, revision, compiled))
     assert [each for each in lines if each.startswith(f"    tables are kept {line}")], lines
+    assert lines.count("    change events are read by Kappa") == len(revision.spec.sources)
 
 
 def test_state_in_python_stays_there(spark: SparkSession, tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from kappa_pipelines.analysis.native_json import explain_read, explain_write
 from kappa_pipelines.analysis.state import State
 from kappa_pipelines.plan.compile import Compiled, CompiledSink
 from kappa_pipelines.sinks.kafka import JSON_OPTIONS, find_value_columns
+from kappa_pipelines.sources.change_events import ChangeEvents
 from kappa_pipelines.sources.framing import Framed
+from kappa_pipelines.sources.native_changes import explain_python_changes
 from kappa_pipelines.sources.protobuf import COST, ProtobufValues
 from kappa_pipelines.sources.text import JsonValues, with_corrupt
 from kappa_pipelines.sources.values import Values
@@ -62,6 +64,11 @@ def _explain_values(spark: SparkSession, values: Values) -> Iterator[str]:
     if isinstance(values, JsonValues):
         cause = explain_read(spark, with_corrupt(values.schema), values.options)
         yield "    JSON is read by " + ("Kappa" if cause is None else f"Spark, more slowly: {cause}")
+    if isinstance(values, ChangeEvents):
+        cause = explain_python_changes(spark, values)
+        yield "    change events are read by " + (
+            "Kappa" if cause is None else f"Spark, more slowly: {cause}"
+        )
     if isinstance(values, ProtobufValues):
         yield f"    {COST}"
     if isinstance(values, Framed):

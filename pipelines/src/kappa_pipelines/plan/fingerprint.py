@@ -29,6 +29,7 @@ from kappa_pipelines.analysis.catalyst import (
 )
 from kappa_pipelines.kafka.subscription import build_subscription
 from kappa_pipelines.plan.compile import Compiled, CompiledSink
+from kappa_pipelines.sources.native_changes import find_expression
 
 IN_PYTHON, _IN_JAVA = "state in Python", "state of tables"
 _BY_DEFINITION = {
@@ -210,7 +211,7 @@ def _find_computed(plan: Any, computed: dict[int, Any]) -> None:
     if kind_of(plan) == "Project":
         for each in items(plan.projectList()):
             if kind_of(each) == "Alias":
-                computed[each.exprId().id()] = each.child()
+                computed[each.exprId().id()] = find_expression(each.child())
     for child in children_of(plan):
         _find_computed(child, computed)
 

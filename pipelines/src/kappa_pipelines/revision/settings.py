@@ -95,6 +95,8 @@ _JAVA_OPTIONS = " ".join(
 EXTENSIONS = "spark.sql.extensions"
 NATIVE_JSON = "spark.sql.kappa.nativeJson"
 """Set to false, Spark's own functions read and write JSON."""
+NATIVE_CHANGES = "spark.sql.kappa.nativeChangeEvents"
+"""Set to false, expressions of Spark read all change events, as in releases before ADR 88."""
 ONE_SIDED = "spark.sql.kappa.oneSidedState"
 """Set to false, sliding windows and as-of joins have the plan and the state of releases before ADR 81."""
 NATIVE_TABLES = "spark.sql.kappa.nativeTables"

@@ -75,6 +75,11 @@ class ChangeEvents(WithoutTexts):
         )
 
     @property
+    def described(self) -> tuple[str, ...]:
+        """Return what describes a change, in the order of its columns."""
+        return tuple(self._wanted)
+
+    @property
     def _wanted(self) -> dict[str, str]:
         return {what: name for what, name in self.envelope.columns if name is not None}
 

@@ -24,6 +24,7 @@ from kappa_pipelines.kafka.consumers import bound_fetches, count_executor_cores
 from kappa_pipelines.kafka.options import build_spark_connection, prefix_options
 from kappa_pipelines.kafka.subscription import Subscription, build_subscription
 from kappa_pipelines.registry.subject import Subject
+from kappa_pipelines.sources.change_events import ChangeEvents
 from kappa_pipelines.sources.event_time import (
     add_watermark,
     build_time,
@@ -32,6 +33,7 @@ from kappa_pipelines.sources.event_time import (
     is_wrong,
 )
 from kappa_pipelines.sources.formats import build_values
+from kappa_pipelines.sources.native_changes import read_natively
 from kappa_pipelines.sources.values import Values
 
 MALFORMED = "malformed"
@@ -153,6 +155,8 @@ def read_stream(
     is_null = f.col("value").isNull().alias(_IS_NULL)
     value = source.values.parse(alert=alert).alias(_PARSED)
     parsed = records.select(*passed, is_null, value)
+    if isinstance(source.values, ChangeEvents):
+        parsed = read_natively(parsed, _PARSED, source.values)
     malformed = source.find_malformed(f.col(_PARSED), f.col(_IS_NULL))
     # The count is faster over flat columns and a flag than over the struct.
     kept = (*keep, _POSITION) if located else keep

@@ -424,6 +424,23 @@ final class Cursor {
         }
     }
 
+    /** Move behind an object or array and return its text, if it is written as Jackson writes it: then Spark's parser returns the same text. */
+    UTF8String document() {
+        int from = at;
+        skip();
+        boolean isText = false;
+        for (int i = from; i < at; i++) {
+            int each = bytes[i];
+            isText ^= each == '"';
+            boolean isMinusZero = each == '-' && bytes[i + 1] == '0';
+            boolean isExponent = (each | 0x20) == 'e' && isDigit(bytes[i - 1]);
+            if (each == '\\' || !isText && (each <= ' ' || each == '.' || isMinusZero || isExponent)) {
+                throw Unusual.RECORD;
+            }
+        }
+        return UTF8String.fromBytes(bytes, from, at - from);
+    }
+
     private void skipName() {
         if (token() != '"') {
             throw Unusual.RECORD;

@@ -48,7 +48,8 @@ final class Readers {
         return buildPlain(type);
     }
 
-    private static Reader buildPlain(DataType type) {
+    /** Return the reader of a type that needs no options. */
+    static Reader buildPlain(DataType type) {
         if (type.equals(DataTypes.StringType)) {
             return new Texts();
         }

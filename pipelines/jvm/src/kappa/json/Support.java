@@ -18,8 +18,10 @@ public final class Support {
     /** Spark's limit for a text, where no option sets another one. */
     static final int LONGEST = 20_000_000;
 
-    private static final Set<String> READ = Set.of("mode", "columnnameofcorruptrecord", "maxstringlen", "timestampformat");
-    private static final Set<String> WRITTEN = Set.of("ignorenullfields", "timestampformat");
+    private static final String FREE_FORMAT = "timestampntzformat";  // of a type that is not supported
+    private static final Set<String> READ =
+            Set.of("mode", "columnnameofcorruptrecord", "maxstringlen", "timestampformat", "ignorenullfields", FREE_FORMAT);
+    private static final Set<String> WRITTEN = Set.of("ignorenullfields", "timestampformat", FREE_FORMAT);
     private static final Set<DataType> PLAIN = Set.of(
             DataTypes.StringType, DataTypes.BinaryType, DataTypes.BooleanType, DataTypes.ByteType, DataTypes.ShortType,
             DataTypes.IntegerType, DataTypes.LongType, DataTypes.FloatType, DataTypes.DoubleType, DataTypes.DateType,
@@ -54,6 +56,21 @@ public final class Support {
     public static String explainWrite(DataType type, Map<String, String> options) {
         String wrong = explainOptions(options, WRITTEN);
         return wrong == null ? explainType(type, "") : wrong;
+    }
+
+    /** Return why change events with columns of these types are read by Spark; null if they are read by this module. */
+    public static String explainChanges(StructType row) {
+        for (StructField field : row.fields()) {
+            DataType type = field.dataType();
+            if (!isDocument(type) && !(type instanceof DecimalType) && !PLAIN.contains(type) && !type.equals(DataTypes.TimestampNTZType)) {
+                return explain(type, field.name());
+            }
+        }
+        return null;
+    }
+
+    static boolean isDocument(DataType type) {
+        return type instanceof StructType || type instanceof ArrayType || type instanceof MapType;
     }
 
     private static String explainOptions(Map<String, String> options, Set<String> known) {

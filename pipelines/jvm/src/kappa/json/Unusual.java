@@ -8,4 +8,12 @@ final class Unusual extends RuntimeException {
     private Unusual() {
         super(null, null, false, false);
     }
+
+    /** Return a value that is not null. */
+    static <T> T orFail(T value) {
+        if (value == null) {
+            throw RECORD;
+        }
+        return value;
+    }
 }
