@@ -1,5 +1,5 @@
 """Real MySQL and MariaDB with TLS outside of the cluster, followed by the operator's workers: requests, proofs by pods during writes after a
-worker, the database and the operator died, a refused change of a table, and a row that is too large."""
+worker, the database and the operator died, a refused change of a table, and rows that are too large."""
 
 import contextlib
 import itertools
@@ -35,6 +35,12 @@ KINDS = ("mysql", "mariadb")
 NAMES = f"IP:{NODE_IP},DNS:{NODE_IP},DNS:*.kubernetes.default.svc.cluster.local,DNS:*.kube-dns.kube-system.svc.cluster.local"
 """Debezium verifies the name that an address resolves to: that of the node is of two Services."""
 ROWS = 2000
+HUGE = 100_000_000
+"""Characters of a row that no record of Kafka can have; servers refuse it by default."""
+HUGE_ROWS = {
+    "mysql": {"max_allowed_packet": "268435456", "innodb_redo_log_capacity": "2147483648"},
+    "mariadb": {"max_allowed_packet": "268435456", "innodb_log_file_size": "1073741824"},
+}
 CUT = (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError)
 PREPARE = (
     "CREATE DATABASE shop CHARACTER SET utf8mb4",
@@ -98,7 +104,10 @@ def shops(platform: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     settings = {name: str(folder / file) for name, file in files.items()}
     settings |= {"bind_address": "0.0.0.0", "innodb_flush_log_at_trx_commit": "1"}  # noqa: S104 - in a test; a crash keeps what was committed
     with ExitStack() as stack:
-        servers: dict[str, MariaDB] = {"mysql": MySQL(**settings), "mariadb": MariaDB(**settings)}
+        servers: dict[str, MariaDB] = {
+            "mysql": MySQL(**settings, **HUGE_ROWS["mysql"]),
+            "mariadb": MariaDB(**settings, **HUGE_ROWS["mariadb"]),
+        }
         for server in servers.values():
             stack.enter_context(server)
             fill(server)
@@ -141,6 +150,21 @@ def test_the_statements_of_the_condition_make_the_database_ready(shops: Shops, k
     place.await_ready(f"cdcsource/{kind}", 240)
     topic = shops.topic(kind)
     assert sum(1 for _ in read_topic(topic, kafka.host_bootstrap())) >= ROWS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_of_100_megabytes_is_refused_until_its_column_is_truncated(shops: Shops, kind: str) -> None:
+    place, database = shops.place, shops.databases[kind]
+    database.execute("INSERT INTO shop.orders VALUES (6000, REPEAT('x', %s))", HUGE)
+    refused = "no more than 90 MiB are possible"
+    place.wait(lambda: refused in place.ready("CDCSource", kind).message, "the row is refused", 180)
+    truncate = {"columns": ["shop.orders.item"], "length": 1000}
+    place.patch(f"cdcsource/{kind}", {"columns": {"truncate": [truncate]}})
+    place.wait(lambda: shops.find_last(kind, 6000) == "x" * 1000, "the shortened row arrives", 180)
+    database.execute("DELETE FROM shop.orders WHERE id = 6000")
+    place.wait(lambda: shops.find_last(kind, 6000) == "", "its deletion arrives", 120)
+    place.patch(f"cdcsource/{kind}", {"columns": None})
+    place.await_ready(f"cdcsource/{kind}", 120)
 
 
 @pytest.mark.parametrize("kind", KINDS)
