@@ -62,6 +62,19 @@ def test_a_new_version_is_parsed_again() -> None:
     assert resource.spec.bootstrap_servers == ("b:2",)
 
 
+def test_of_a_kind_with_many_resources_only_some_stay_parsed_and_none_is_of_an_older_version() -> None:
+    cache = ResourceCache(KIND_TABLE)
+    keys = [cache.put(body(name=f"t{number}")) for number in range(500)]
+    parsed = [cache.get(key) for key in keys]
+    again = [cache.get(key) is first for key, first in zip(keys[::-1], parsed[::-1], strict=True)]
+    assert again[0]
+    assert not again[-1]
+    cache.put(body(name="t499", version=2, partitions=7))
+    resource = cache.get(keys[-1])
+    assert resource is not None
+    assert resource.spec.partitions == 7
+
+
 def test_an_answer_from_before_a_deletion_does_not_bring_the_object_back() -> None:
     cache = ResourceCache(KIND_TABLE)
     cache.put(body(version=3))

@@ -27,6 +27,8 @@ IndexKey = TypeVar("IndexKey")
 _REMEMBERED_DELETIONS = 1000
 _LONG = ("labels", "annotations")
 """Metadata that is left out of a resource beyond a limit."""
+_RECENTLY_PARSED = 200
+"""Of kinds that are not kept parsed; a reconcile reads the topics of its pipeline several times."""
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -42,6 +44,7 @@ class ResourceCache:
         self._bodies: dict[Key, bytes] = {}
         self._versions: dict[Key, int] = {}
         self._parsed: dict[Key, Resource[Any, Any]] = {}
+        self._recent: dict[Key, Resource[Any, Any]] = {}
         self._states: dict[Key, str] = {}
         self._excerpts: dict[Key, Body] = {}
         self._claims: dict[Key, str] = {}
@@ -67,7 +70,7 @@ class ResourceCache:
         if not self.is_news(body):
             return key
         self._keep(key, body, whole)
-        self._parsed.pop(key, None)
+        self._forget_parsed(key)
         self._versions[key] = get_version(body)
         self._states[key] = (body.get("status") or {}).get("state") or ""
         self._names[key.kind, key.namespace].add(key)
@@ -98,7 +101,7 @@ class ResourceCache:
         if body is not None:
             metadata = {name: each for name, each in body["metadata"].items() if name not in _LONG}
             self._bodies[key] = json.dumps({**body, "metadata": metadata, "spec": {}}).encode()
-            self._parsed.pop(key, None)
+            self._forget_parsed(key)
             self._sizes[key] = size
 
     def find_excess(self, key: Key) -> Excess | None:
@@ -171,7 +174,7 @@ class ResourceCache:
         del self._bodies[key], self._versions[key], self._states[key], self._generations[key]
         self.places.remove(key)
         self._sizes.pop(key, None)
-        self._parsed.pop(key, None)
+        self._forget_parsed(key)
         self._waiting.discard(key)
         self._deleting.discard(key)
         self._outdated.discard(key)
@@ -194,16 +197,22 @@ class ResourceCache:
 
     def read(self, key: Key) -> Resource[Any, Any] | None:
         """Return the typed resource, or None; raise pydantic.ValidationError for one that this version cannot read."""
-        if key in self._parsed:
-            return self._parsed[key]
+        known = self._parsed.get(key) or self._recent.get(key)
+        if known is not None:
+            return known
         body = self.get_body(key)
         if body is None:
             return None
         entry = self.kinds[key.kind]
         resource = entry.kind.parse(body)
-        if entry.keeps_parsed:
-            self._parsed[key] = resource
+        (self._parsed if entry.keeps_parsed else self._recent)[key] = resource
+        if len(self._recent) > _RECENTLY_PARSED:
+            del self._recent[next(iter(self._recent))]
         return resource
+
+    def _forget_parsed(self, key: Key) -> None:
+        self._parsed.pop(key, None)
+        self._recent.pop(key, None)
 
     def get(self, key: Key) -> Resource[Any, Any] | None:
         """Return the typed resource; None where it is gone, and where it cannot be read: its own status reports that."""

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 
 import structlog
 
@@ -55,6 +55,8 @@ from kappa_operator.settings import Settings
 from kappa_operator.statestore.users import find_deleting_stores
 
 log = structlog.get_logger(__name__)
+_KEPT_PARSED = 200
+"""Revisions that are kept parsed, by their text: a reconcile reads the same several times."""
 
 
 def build_images(settings: Settings) -> Images:
@@ -290,14 +292,20 @@ async def read_revision(context: OperatorContext, namespace: str, name: str) -> 
     if body is None:
         return None
     try:
-        stored = json.loads(body["data"][REVISION_KEY])
-        present = convert("Pipeline", stored) if isinstance(stored, dict) else stored
-        revision = Revision.model_validate(present)
+        revision, is_present = _parse_revision(body["data"][REVISION_KEY])
     except ValueError:
         return None
     # A runtime of an earlier release cannot read the present names, so what is restarted gets the present runtime.
-    is_custom = present is stored or revision.spec.image is not None
+    is_custom = is_present or revision.spec.image is not None
     return revision if is_custom else replace_image(revision, context.settings.runtime_image)
+
+
+@lru_cache(_KEPT_PARSED)
+def _parse_revision(text: str) -> tuple[Revision, bool]:
+    """Return the stored revision, and whether it was stored with the present names; raise ValueError if it is bad."""
+    stored = json.loads(text)
+    present = convert("Pipeline", stored) if isinstance(stored, dict) else stored
+    return Revision.model_validate(present), present is stored
 
 
 def find_change_savepoint(context: OperatorContext, resource: PipelineResource) -> SavepointResource | None:
