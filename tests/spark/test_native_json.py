@@ -15,16 +15,18 @@ from pyspark.sql.types import DataType, StructType
 from kappa_pipelines.revision.settings import NATIVE_JSON
 from kappa_pipelines.sinks.kafka import JSON_OPTIONS
 from kappa_pipelines.sources.text import CORRUPT, PERMISSIVE_JSON, read_text, with_corrupt
+from kappa_pipelines.transforms.key_groups import JSON, unpack
 from spark.json_values import make_fields, make_record, split_fields
 from spark.revisions import build_revision, source
 
 RECORDS = 250
 _ZONES = "UTC", "Europe/Berlin", "America/New_York", "+05:30"
-_FORMATS = None, None, None, "MM/dd/yyyy HH:mm", "yyyy-MM-dd'T'HH:mm:ss[.SSS]XXX"
+_FORMATS = None, None, JSON["timestampFormat"], "MM/dd/yyyy HH:mm", "yyyy-MM-dd'T'HH:mm:ss[.SSS]XXX"
 _READER = "kappa.json.JsonReader"
 _WRITER = "kappa.json.JsonWriter"
 _WRITTEN: tuple[dict[str, str], ...] = (
     JSON_OPTIONS,
+    JSON,
     {},
     {"ignoreNullFields": "false", "timestampFormat": "dd/MM/yyyy HH:mm:ss"},
 )
@@ -184,6 +186,14 @@ def test_what_the_module_does_not_read_is_left_to_spark(spark: SparkSession, col
     rows = spark.createDataFrame([("{}",)], "value STRING")
     assert _READER not in _plan(rows.selectExpr(column)).toString()
     assert _READER in _plan(rows.selectExpr("from_json(value, 'a INT, b STRUCT<c: STRING>')")).toString()
+
+
+def test_what_tables_pack_into_their_state_is_not_left_to_spark(spark: SparkSession) -> None:
+    kind = _columns("a INT, at TIMESTAMP, version STRUCT<position: BIGINT, unavailable: ARRAY<STRING>>")
+    rows = spark.createDataFrame([], kind)
+    packed = rows.select(f.to_json(f.struct("*"), JSON).alias("body"))
+    plan = _plan(packed.select(unpack(f.col("body"), kind), "body")).toString()
+    assert _READER in plan and _WRITER in plan and "StructsToJsonEvaluator" not in plan
 
 
 def test_old_rules_for_times_are_left_to_spark(spark: SparkSession) -> None:
