@@ -136,9 +136,10 @@ def _find_refused_classes(spark: SparkSession) -> dict[str, str]:
     """Return the classes of refused functions, each with why it is refused."""
     jvm: Any = spark._jvm
     registry = jvm.org.apache.spark.sql.catalyst.analysis.FunctionRegistry.builtin()
+    identifier = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier  # six requests to the JVM
     names = defaultdict(list)
     for name in rules.list_refused():
-        info = registry.lookupFunction(jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name))
+        info = registry.lookupFunction(identifier(name))
         if info.isDefined():
             names[info.get().getClassName().rpartition(".")[2]].append(name)
     return {kind: rules.explain_refusal(same) for kind, same in names.items()}
