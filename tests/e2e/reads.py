@@ -28,8 +28,8 @@ def read_resource(namespace: str, plural: str, name: str) -> dict[str, Any]:
     return found
 
 
-def list_pods(namespace: str, labels: str) -> list[dict[str, Any]]:
-    """Return the pods with the labels as JSON; raise LabError where the API server gives none."""
+def list_pods(namespace: str, labels: str = "") -> list[dict[str, Any]]:
+    """Return the pods with the labels, or all, as JSON; raise LabError where the API server gives none."""
     api: Any = kubernetes.client.CoreV1Api(_client())
     answer = _try(
         f"pods of {namespace}",

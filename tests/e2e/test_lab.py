@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from e2e.reads import list_pods
 from lab import buildah, cluster, kafka, kube, network, processes, storage
 from lab.paths import REPOSITORY
 from lab.records import read_one, send_one
@@ -82,15 +83,21 @@ def restricted_pod(namespace: str, command: list[str], claim: str = "") -> dict[
     }
 
 
+def read_phase(namespace: str, name: str) -> str:
+    (pod,) = [pod for pod in list_pods(namespace) if pod["metadata"]["name"] == name]
+    return str(pod["status"]["phase"])
+
+
 def run_pod(namespace: str, command: list[str], claim: str = "") -> str:
     """Run a pod to its end and return what it printed."""
     pod = restricted_pod(namespace, command, claim)
     kube.apply([pod])
     name = pod["metadata"]["name"]
     deadline = time.monotonic() + 60
-    phase = ""
-    while phase not in {"Succeeded", "Failed"} and time.monotonic() < deadline:
-        phase = kube.kubectl("get", "pod", name, "-n", namespace, "-o", "jsonpath={.status.phase}")
+    while (phase := read_phase(namespace, name)) not in {
+        "Succeeded",
+        "Failed",
+    } and time.monotonic() < deadline:
         time.sleep(0.2)
     output = kube.kubectl("logs", name, "-n", namespace)
     assert phase == "Succeeded", output
