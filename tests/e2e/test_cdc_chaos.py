@@ -302,6 +302,7 @@ def test_topics_state_and_views_equal_the_database_after_ten_minutes_of_faults(
     for text in prove_topics(followed.example, followed.shop, followed.broker.bootstrap).values():
         say(text)
     place.apply(json.dumps(build_list(list(build_tiers(followed.example)))))
+    place.await_ready("topics.kappa-platform.io/orders-with-tiers", 60)
     say(f"a new view from the topics alone has {followed.await_equal(ORDERS_WITH_TIERS)} rows")
     topics = {table: followed.example.name_table(table) for table in TABLES}
     found = {table: count_snapshot(topic, followed.broker.bootstrap) for table, topic in topics.items()}
