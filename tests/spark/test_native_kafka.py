@@ -56,20 +56,15 @@ def read(
     return sorted(found, key=lambda row: (row["partition"], row["offset"]))
 
 
-@pytest.mark.parametrize("options", [{}, {"maxOffsetsPerTrigger": "7"}], ids=["at once", "in batches"])
-def test_rows_are_those_of_sparks_source(
-    spark: SparkSession, broker: Broker, topics: Any, checkpoint: Path, options: dict[str, str]
+def test_rows_are_those_of_sparks_source_at_once_and_in_batches(
+    spark: SparkSession, broker: Broker, topics: Any, checkpoint: Path
 ) -> None:
     topic = topics.make("events", partitions=2)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": uuid.uuid4().hex})
     producer.init_transactions(30)
     written = 0
-    for commit in (
-        True,
-        False,
-        True,
-        False,
-    ):  # each end is an offset without a record; the last records are aborted
+    # Each end is an offset without a record; the last records are aborted.
+    for commit in (True, False, True, False):
         producer.begin_transaction()
         for number in range(10):
             key = None if number % 3 == 0 else f"k{number}"
@@ -80,9 +75,12 @@ def test_rows_are_those_of_sparks_source(
             producer.produce(topic, value, key, partition=number % 2, headers=headers, **at)
             written += 1
         end_transaction(producer, topics.admin, topic, commit=commit)
-    expected = read(spark, SPARK, broker, topic, checkpoint, **options)
+    expected = read(spark, SPARK, broker, topic, checkpoint)
     assert len(expected) == 20
-    assert read(spark, NATIVE_SOURCE, broker, topic, checkpoint, **options) == expected
+    assert read(spark, NATIVE_SOURCE, broker, topic, checkpoint) == expected
+    batches = {"maxOffsetsPerTrigger": "7"}
+    assert read(spark, SPARK, broker, topic, checkpoint / "batches", **batches) == expected
+    assert read(spark, NATIVE_SOURCE, broker, topic, checkpoint / "batches", **batches) == expected
 
 
 @pytest.mark.parametrize("kind", [SPARK, NATIVE_SOURCE])
