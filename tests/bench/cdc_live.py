@@ -26,7 +26,7 @@ from lab.broker import Broker
 from lab.postgres import Postgres
 from lab.shell import wait_until
 from spark.processes import DriverProcess
-from spark.revisions import build_revision
+from spark.revisions import build_revision, spark_conf
 from spark.topics import Topics
 
 ROWS, CUSTOMERS, RATE = 10_000, 100, 1000
@@ -183,7 +183,10 @@ def measure(
             spec["trigger"] = {"realTime": {"checkpointInterval": "1m"}}
         tuning = build_tuning(PipelineSpec.model_validate(spec), None)
         checkpoint = Path(folder) / "checkpoint"
-        revision = build_revision(spec, checkpoint, broker.bootstrap, topics=names, tuning=tuning)
+        conf = {**spark_conf(), **spec.get("sparkConf", {})}
+        revision = build_revision(
+            spec, checkpoint, broker.bootstrap, topics=names, tuning=tuning, spark_conf=conf
+        )
         with run_connector(side or Side(PRODUCT), broker, database, "live", ("orders", "customers")):
             for topic, rows in (("live.public.customers", CUSTOMERS), ("live.public.orders", ROWS)):
                 tail = Tail(broker.bootstrap, topic)
