@@ -26,13 +26,17 @@ METADATA = "Metadata-Version: 2.4\nName: Typing_Extensions\nVersion: 4.15.0\n\nT
 
 
 def build_jar(**poms: str) -> bytes:
-    """Return a jar with a class, and the coordinates of what was built into it."""
+    """Return a jar with a class, and the coordinates of what was built into it.
+
+    Its entries have the earliest date of the format, so that each call returns the same bytes.
+    """
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
-        archive.writestr("One.class", "")
+        archive.writestr(zipfile.ZipInfo("One.class"), "")
         for artifact, version in poms.items():
             text = f"artifactId={artifact}\ngroupId=org.example\nversion={version}\n"
-            archive.writestr(f"META-INF/maven/org.example/{artifact}/pom.properties", text)
+            name = f"META-INF/maven/org.example/{artifact}/pom.properties"
+            archive.writestr(zipfile.ZipInfo(name), text)
     return content.getvalue()
 
 
