@@ -116,6 +116,10 @@ DEFAULTS: dict[str, str] = {
     EXTENSIONS: "kappa.json.Extensions",
     ONE_SIDED: "true",
     NATIVE_TABLES: "true",
+    # Otherwise each operation on a column notes its line in the code of the runtime, for errors: five more requests to the JVM, and a
+    # search of the stack there. Errors of SQL have the place in its text without them.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.sql.dataFrameQueryContext.enabled": "false",
 }
 
 
