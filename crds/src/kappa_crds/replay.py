@@ -29,6 +29,7 @@ class ReplayProfile(Model):
     Of `archives` those are read first whose logs do not have all records any more (ADR 75).
     With a `start`, new queries begin at the first record of that time in each partition. Then they keep no state, or, where `warms_up`, only
     state that the watermark removes (ADR 86).
+    Of all outputs just the rows are written for which the condition `only` is true (ADR 89).
     """
 
     max_records: Annotated[int, Field(ge=1)] = REPLAY_RECORDS
@@ -37,6 +38,7 @@ class ReplayProfile(Model):
     archives: tuple[ArchivedSource, ...] = ()
     start: datetime | None = None
     warms_up: bool = False
+    only: str | None = None
 
     def covers(self, sink: str) -> bool:
         """Return whether the query of a sink replays."""

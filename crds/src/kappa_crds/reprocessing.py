@@ -49,6 +49,10 @@ class ReprocessingSpec(ReprocessingPolicy):
             "spec.from cannot change: the new version has begun there",
         ),
         Rule(
+            "has(self.only) == has(oldSelf.only) && (!has(self.only) || self.only == oldSelf.only)",
+            "spec.only cannot change: the new version has computed these rows",
+        ),
+        Rule(
             "self.pipelineRef == oldSelf.pipelineRef",
             "spec.pipelineRef cannot change: a reprocessing is of one pipeline",
         ),

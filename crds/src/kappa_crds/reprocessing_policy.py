@@ -10,6 +10,9 @@ from kappa_crds.comparison import StreamWindows, Tolerance
 from kappa_crds.model import UNIQUE, Duration, Model, PositiveDuration, Rule
 from kappa_crds.quantities import parse_duration
 
+_MOST_SHOWN = 200
+"""Characters of a condition in a message."""
+
 
 class Gate(StrEnum):
     """Who passes a gate."""
@@ -113,6 +116,14 @@ class ReprocessingPolicy(Model):
             "from does not go with downstream Reprocess: the Pipelines that read the outputs would miss earlier results",
         ),
         Rule(
+            "!has(self.only) || (has(self.gates) && has(self.gates.cut) && self.gates.cut == 'Never')",
+            "only needs gates.cut Never: the new topics lack all other rows, so their readers would lose them",
+        ),
+        Rule(
+            "!has(self.only) || !has(self.downstream) || self.downstream == 'Move'",
+            "only does not go with downstream Reprocess: the Pipelines that read the outputs would miss all other rows",
+        ),
+        Rule(
             "!has(self.warmUp) || (has(self.from) && has(self.comparison) && has(self.comparison.windows))",
             "warmUp needs from and comparison.windows: it is the time after from at which the first window is compared",
         ),
@@ -124,6 +135,10 @@ class ReprocessingPolicy(Model):
     warm_up: PositiveDuration | None = None
     """Time after `from` in which results may still need earlier records, and are not compared: of a window its
     length, of a join its bound. With it, queries may keep state that the watermark removes."""
+    only: Annotated[str | None, Field(min_length=1, max_length=10_000)] = None
+    """Compute and compare only the rows of the outputs for which this condition in SQL is true, such as
+    `customer_id IN ('a', 'b')`. It shows what a change does to some keys, and never cuts over. In outputs whose
+    rows replace or delete each other it has columns of the key only. Default: all rows."""
     gates: Gates = Gates()
     """Which steps wait for a person."""
     comparison: Comparison = Comparison()
@@ -150,6 +165,14 @@ class ReprocessingPolicy(Model):
     def start(self) -> datetime | None:
         """Return the time from which records are read; None for the whole log."""
         return None if self.from_ is None else datetime.fromisoformat(self.from_)
+
+    @property
+    def rows(self) -> str:
+        """Return which rows are computed, for people in one line; empty for all."""
+        if self.only is None:
+            return ""
+        text = " ".join(self.only.split())
+        return f"only rows where {text if len(text) <= _MOST_SHOWN else f'{text[:_MOST_SHOWN]} …'}"
 
     @property
     def compared_since(self) -> datetime | None:

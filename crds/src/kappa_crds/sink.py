@@ -85,6 +85,11 @@ class Sink(Model):
         return self
 
     @property
+    def is_table(self) -> bool:
+        """Return whether rows are replaced or deleted by others, so that the last record of a key is its row."""
+        return self.mode is not OutputMode.APPEND or self.target.tombstones is not None
+
+    @property
     def target(self) -> KafkaSink:
         """Return the settings of the one kind that is set."""
         assert self.kafka is not None  # noqa: S101 - checked when the sink is parsed

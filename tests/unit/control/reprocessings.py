@@ -9,6 +9,7 @@ from fakes.fuse import Killed
 from fakes.kubelet import SINCE, find_address
 from kappa_crds import API_VERSION
 from kappa_crds.progress import DriverExit, QueryProgress, SourceProgress, TopicOffsets
+from kappa_crds.replay import REPLAY_VARIABLE
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.pipeline.objects import REVISION_LABEL
 from unit.control.lives import PIPELINE, ROUNDS, Life, Step
@@ -109,6 +110,22 @@ def read_revision(life: Life, pod: Body) -> Any:
     """Return the revision of a driver, as it is stored."""
     ref = ObjectRef("v1", "ConfigMap", "shop", pod["metadata"]["labels"][REVISION_LABEL])
     return json.loads((life.operator.cluster.read(ref) or {})["data"]["revision.json"])
+
+
+def read_profiles(life: Life) -> list[Any]:
+    """Return the replay profiles of all drivers, in the order of their start."""
+    pods = life.node.find_pods()
+    values = [
+        {each["name"]: each.get("value") for each in pod["spec"]["containers"][0].get("env", [])}
+        for pod in pods
+    ]
+    texts = [each.get(REPLAY_VARIABLE) for each in values]
+    return [None if text is None else json.loads(text) for text in texts]
+
+
+def read_message(life: Life) -> str:
+    """Return the message of the last Reprocessing."""
+    return str(find_all(life)[-1]["status"]["conditions"][0]["message"])
 
 
 def find_end(topic: str) -> dict[int, int]:

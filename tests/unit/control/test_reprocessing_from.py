@@ -1,6 +1,5 @@
 """A reprocessing from a time: what is read and compared, what is refused, and that it never cuts over."""
 
-import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,7 +7,6 @@ import pytest
 
 from fakes.context import build_resource
 from kappa_crds.comparison import ComparisonSummary, StreamWindows
-from kappa_crds.replay import REPLAY_VARIABLE
 from kappa_crds.reprocessing import SinkComparison
 from kappa_operator.cli.reprocess_forecast import Forecast, describe_forecast
 from kappa_operator.cli.reprocess_plan import RequestedPolicy, plan_start
@@ -24,6 +22,8 @@ from unit.control.reprocessings import (
     live,
     live_and_die,
     pause_at,
+    read_message,
+    read_profiles,
     request,
 )
 from unit.control.reprocessings import describe as describe_life
@@ -47,21 +47,6 @@ def have_log(start: int, first: datetime) -> Step:
         life.operator.brokers["kafka:9092"].logs[Partition("in", 0)] = facts
 
     return step
-
-
-def read_profiles(life: Life) -> list[Any]:
-    """The profiles of all drivers, in the order of their start."""
-    pods = life.node.find_pods()
-    values = [
-        {each["name"]: each.get("value") for each in pod["spec"]["containers"][0].get("env", [])}
-        for pod in pods
-    ]
-    texts = [each.get(REPLAY_VARIABLE) for each in values]
-    return [None if text is None else json.loads(text) for text in texts]
-
-
-def read_message(life: Life) -> str:
-    return str(find_all(life)[-1]["status"]["conditions"][0]["message"])
 
 
 @pytest.mark.parametrize(("policy", "since", "warms_up"), [(NEVER, 0, False), (WINDOWED, 2, True)])

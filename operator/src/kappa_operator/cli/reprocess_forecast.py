@@ -96,6 +96,8 @@ def describe_forecast(found: Forecast) -> Iterator[str]:
     version = "the changed version" if start.is_changed else "the present version again"
     log = "the whole log" if policy.from_ is None else f"the log from {policy.from_} on, for a comparison"
     yield f"Pipeline {metadata.namespace}/{metadata.name}: a Reprocessing would compute {version} over {log}"
+    if policy.rows:
+        yield f"  rows     {policy.rows}, for a comparison"
     yield f"  log      {found.problem or (found.proof.message if found.proof else '')}"
     if start.present.spec.sources != start.wanted.spec.sources:
         yield "           (of the present sources; the changed ones are checked when it starts)"

@@ -40,21 +40,26 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class RequestedPolicy:
-    """What a person requests besides the policy of the spec. `start` is the time of the first record that is read, empty for that of the spec."""
+    """What a person requests besides the policy of the spec: empty is as in the spec.
+
+    `start` is the time of the first record that is read, `only` the condition of the rows that are computed.
+    """
 
     what_if: bool = False
     downstream: bool = False
     start: str = ""
     warm_up: str = ""
+    only: str = ""
 
     def apply(self, upgrade: Body) -> None:
         """Write it to spec.upgrade of a manifest."""
         policy = upgrade.setdefault("reprocessing", {})
-        if self.what_if or self.start:
+        if self.what_if or self.start or self.only:
             policy.setdefault("gates", {})["cut"] = CutGate.NEVER.value
         if self.downstream:
             policy["downstream"] = Downstream.REPROCESS.value
-        policy |= {name: text for name, text in (("from", self.start), ("warmUp", self.warm_up)) if text}
+        texts = {"from": self.start, "warmUp": self.warm_up, "only": self.only}
+        policy |= {name: text for name, text in texts.items() if text}
         if not policy:
             del upgrade["reprocessing"]
 

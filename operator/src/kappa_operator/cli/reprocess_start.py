@@ -29,6 +29,7 @@ def start(
     what_if: Annotated[bool, typer.Option("--what-if", help="Compare only: it never cuts over.")] = False,
     begin_at: Annotated[str, typer.Option("--from", metavar="TIME", show_default=False, help="Compare only, over the records from this time on, such as 2026-01-01T00:00:00Z.")] = "",
     warm_up: Annotated[str, typer.Option("--warm-up", metavar="DURATION", show_default=False, help="With --from: compare no results of this time after it, because they may need earlier records.")] = "",
+    only: Annotated[str, typer.Option("--only", metavar="CONDITION", show_default=False, help="Compare only, for the rows of the outputs for which this condition in SQL is true, such as \"customer_id IN ('a', 'b')\".")] = "",
     downstream: Annotated[bool, typer.Option("--downstream", help="Reprocess the Pipelines that read its outputs with it, and cut all over as one.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen, and change nothing.")] = False,
     namespace: Namespace = "",
@@ -42,7 +43,7 @@ def start(
     4 if that is unknown.
     """
     where = choose_namespace(namespace, context)
-    policy = RequestedPolicy(what_if, downstream, begin_at, warm_up)
+    policy = RequestedPolicy(what_if, downstream, begin_at, warm_up, only)
     changed = None if filename is None else _read_spec(filename, where, pipeline)
     nonce = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
 

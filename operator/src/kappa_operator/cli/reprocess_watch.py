@@ -72,7 +72,8 @@ def build_watch(found: ReprocessingResource) -> RenderableType:
     """Return a reprocessing for people: its phase, what it waits for, and the partitions that are furthest behind."""
     status = found.status
     head = Text.assemble((f"{found.metadata.name}  ", "bold"), describe_status(found))
-    parts: list[RenderableType] = [head, *map(Text, _list_lines(status))]
+    rows = [found.spec.rows] if found.spec.rows else []
+    parts: list[RenderableType] = [head, *map(Text, [*rows, *_list_lines(status)])]
     measured = status.catch_up
     if status.phase is ReprocessingPhase.CATCHING_UP and measured is not None and measured.partitions:
         parts.append(_build_partitions(status))

@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from kappa_crds.comparison import ComparisonRequest, ComparisonSummary, OutputRange, Semantics, StreamWindows
+from kappa_crds.comparison import ComparisonRequest, ComparisonSummary, OutputRange, Semantics
 from kappa_crds.permissions import name_version
 from kappa_crds.progress import ComparisonProgress, ComparisonState
 from kappa_crds.reasons import Reason
 from kappa_crds.reprocessing import ComparisonStatus, ReprocessingPhase, SinkComparison, read_positions
-from kappa_crds.sink import OutputMode, Sink
 from kappa_operator import intervals
 from kappa_operator.engine.actions import CompareOutputs
 from kappa_operator.engine.plan import Plan, working
@@ -112,26 +111,15 @@ def build_requests(
             sink.name,
             ComparisonRequest(
                 name=f"{observed.resource.metadata.name}.{known.number}.{sink.name}",
-                semantics=_find_semantics(sink),
+                semantics=Semantics.TABLE if sink.is_table else Semantics.STREAM,
                 old=_build_range(topic, old[topic]),
                 new=_build_range(changed, new[changed]),
                 available=True,
-                windows=_find_windows(sink, observed.resource.spec.comparison.windows),
+                windows=None if sink.is_table else observed.resource.spec.comparison.windows,
                 since=observed.resource.spec.compared_since,
                 tolerance=observed.resource.spec.comparison.tolerance,
             ),
         )
-
-
-def _find_semantics(sink: Sink) -> Semantics:
-    """Return what the records of a sink mean: rows that are replaced or deleted by others make a table."""
-    is_table = sink.mode is not OutputMode.APPEND or sink.target.tombstones is not None
-    return Semantics.TABLE if is_table else Semantics.STREAM
-
-
-def _find_windows(sink: Sink, windows: StreamWindows | None) -> StreamWindows | None:
-    """Return the windows to compare a sink in: a table has none."""
-    return None if _find_semantics(sink) is Semantics.TABLE else windows
 
 
 def _build_range(topic: str, ends: dict[int, int]) -> OutputRange:
@@ -155,8 +143,9 @@ def _conclude(
 ) -> Plan:
     """Record the result of each party, and that of all with the first pipeline, where its gate and people look for it."""
     counts, messages, done = [_count(sinks) for sinks in results], [], []
+    spec = observed.resource.spec
     for party, sinks, count in zip(observed.parties, results, counts, strict=True):
-        message = describe(sinks, observed.resource.spec.from_)
+        message = describe(sinks, spec.from_, spec.rows)
         messages.append(f"Pipeline {party.name}: {message}" if observed.is_chain else message)
         known = party.status.comparison
         if known is not None:
@@ -181,11 +170,12 @@ def _summarize(sink: str, progress: ComparisonProgress) -> SinkComparison:
     return SinkComparison(sink=sink, summary=summary, message=failure or ("" if summary else "no result"))
 
 
-def describe(sinks: tuple[SinkComparison, ...], start: str | None = None) -> str:
-    """Return the result in one line; `start` is the time from which the new version has read records."""
+def describe(sinks: tuple[SinkComparison, ...], start: str | None = None, rows: str = "") -> str:
+    """Return the result in one line; `start` is the time from which the new version has read records, and `rows` are those that it has."""
     if not sinks:
         return "nothing was compared: no sink has outputs of both versions"
     found = "; ".join(f"sink {each.sink}: {_describe(each)}" for each in sinks)
+    found += f"; {rows}" if rows else ""
     if start is None:
         return found
     doubted = any(each.summary and each.summary.undecided and each.summary.since is None for each in sinks)

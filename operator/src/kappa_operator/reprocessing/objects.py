@@ -64,6 +64,7 @@ def build_profile(
         archives=() if spec.acknowledge_missing or spec.start is not None else archives,
         start=spec.start,
         warms_up=spec.warm_up is not None,
+        only=spec.only,
     )
 
 

@@ -47,8 +47,8 @@ def begin(observed: ReprocessingObserved, now: datetime) -> Plan | None:
     if observed.chain_problem:
         verdict = working(Phase.PENDING, Reason.CHAIN_BLOCKED, observed.chain_problem)
         return report(observed, verdict, now, intervals.SOON)
-    start = observed.resource.spec.from_ or "its start"
-    message = f"the log is checked from {start}: {change.message}"
+    spec = observed.resource.spec
+    message = f"the log is checked from {spec.from_ or 'its start'}{spec.rows and f', {spec.rows} are computed'}: {change.message}"
     return enter(
         observed, Phase.PROVING, working(Phase.PROVING, Reason.RECONCILING, message), now,
         intent=change.intent, why=change.message, members=observed.found,

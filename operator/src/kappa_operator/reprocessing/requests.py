@@ -46,9 +46,11 @@ def refuse_request(observed: ReprocessingObserved, _now: datetime) -> Plan | Non
     if request is None:
         return None
     if is_never and request.action is RequestAction.CUT:
-        remedy = "set it to Manual first"
-        if observed.resource.spec.from_ is not None:
+        remedy, spec = "set it to Manual first", observed.resource.spec
+        if spec.from_ is not None:
             remedy = "a run from a time lacks earlier results, so start one without spec.from"
+        elif spec.only is not None:
+            remedy = "a run for some rows lacks all others, so start one without spec.only"
         message = f"request Cut is refused, because spec.gates.cut is Never; {remedy}"
         event = EmitEvent(Reason.RECONCILING, message, warning=True)
         return Plan((RecordStatus(observed.status.replace(request=request)), event), requeue=True)

@@ -15,6 +15,7 @@ from kappa_pipelines.compare.fold import TOLERATED, UNDECIDED, Fold
 from kappa_pipelines.compare.heads import doubt_missing, find_first_window, find_window_after
 from kappa_pipelines.compare.pairs import fold_here, fold_pairs, load_pairs
 from kappa_pipelines.compare.records import Reader
+from kappa_pipelines.compare.selection import Selection
 from kappa_pipelines.compare.session import open_session
 from kappa_pipelines.compare.stream import (
     Streams,
@@ -38,12 +39,16 @@ from kappa_pipelines.compare.worker import NoteStep
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Compares two versions of an output. `most_examined` is the number of differing rows whose values are examined."""
+    """Compares two versions of an output. `most_examined` is the number of differing rows whose values are examined.
+
+    With a `selection` only its rows are compared.
+    """
 
     kafka: KafkaConnection
     request: ComparisonRequest
     group: str
     most_examined: int = MOST_EXAMINED
+    selection: Selection | None = None
 
     def run(self, spark: SparkSession, note: NoteStep = lambda step: None) -> ComparisonSummary:
         """Return what was found; DriverError if the request is invalid, or records were deleted."""
@@ -52,7 +57,7 @@ class Comparison:
             check_condition(spark, self.request.tolerance.expected)
         old, new = self._find_range(self.request.old), self._find_range(self.request.new)
         session = open_session(spark, count_records(old) + count_records(new))
-        reader = Reader(session, self.kafka, self.request.committed, self.group)
+        reader = Reader(session, self.kafka, self.request.committed, self.group, self.selection)
         if self.request.semantics is Semantics.TABLE:
             found, since = self._compare_tables(Tables(reader, old, new), note), None
         else:

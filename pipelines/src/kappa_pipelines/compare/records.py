@@ -12,6 +12,7 @@ from pyspark.sql import functions as f
 from kappa_crds.comparison import OutputRange
 from kappa_crds.revision import KafkaConnection
 from kappa_pipelines.compare.bounds import count_records
+from kappa_pipelines.compare.selection import Selection
 from kappa_pipelines.kafka.options import build_librdkafka_config, build_spark_connection, prefix_options
 
 OLD, NEW = 0, 1
@@ -40,6 +41,13 @@ class Reader:
     committed: bool
     group: str
     """Prefix of the consumer groups."""
+    selection: Selection | None = None
+    """The rows that are compared, where not all are."""
+
+    def read_rows(self, output: OutputRange) -> DataFrame:
+        """Return the records of a range that are compared."""
+        records = self.read(output)
+        return records if self.selection is None else self.selection.select(records)
 
     def read(self, output: OutputRange) -> DataFrame:
         """Return the records of a range, with the columns of Spark's Kafka source."""

@@ -115,7 +115,7 @@ def _read(streams: Streams) -> DataFrame:
     """Return the rows of both sides with their leaves. A record without value counts as one with an empty value."""
     sides = ((OLD, streams.old), (NEW, streams.new))
     old, new = (
-        streams.reader.read(output).select(
+        streams.reader.read_rows(output).select(
             f.lit(side).alias("side"),
             _find_window(streams.windows).alias("window"),
             f.pmod(f.xxhash64("key"), f.lit(_BUCKETS)).alias("bucket"),

@@ -54,7 +54,9 @@ class KeyCounts:
 
 def hash_last_records(tables: Tables) -> DataFrame:
     """Return each key's hashes `h1` and `h2`, and of each side the hash of its last value and its position."""
-    records = _hash(tables.reader.read(tables.old), OLD).unionAll(_hash(tables.reader.read(tables.new), NEW))
+    records = _hash(tables.reader.read_rows(tables.old), OLD).unionAll(
+        _hash(tables.reader.read_rows(tables.new), NEW)
+    )
     # The shuffle is before the aggregation: nearly every record of a task has a key of its own, so aggregating first gains nothing.
     keys = records.repartition("h1", "h2").groupBy("h1", "h2")
     return keys.agg(
@@ -164,7 +166,7 @@ def _find_records(reader: Reader, output: OutputRange, keys: DataFrame, side: in
     wanted = keys.where(f.col(f"{name}_hash").isNotNull()).select(
         "h1", "h2", f.col(f"{name}_position").alias("position")
     )
-    records = reader.read(output).select(
+    records = reader.read_rows(output).select(
         pack_position(side).alias("position"),
         f.col("key").alias(f"{name}_key"),
         f.col("value").alias(name),

@@ -53,6 +53,7 @@ class Driver:
         # A replay reads slices of time, which divide transactions.
         is_replayed = self.has_batches and not revision.spec.reads_transactions
         self._replay = environment.replay if is_replayed else None
+        self._only = None if environment.replay is None else environment.replay.only
         self._stopping = threading.Event()
         self._activated = threading.Event()
         self._supervision: Supervision | None = None
@@ -160,7 +161,7 @@ class Driver:
         if self._environment.standby:
             self.record.set_state(DriverState.DRY_RUN)
             verdict, plan = try_revision(
-                spark, self._revision, generation, topics, idle_folder, replay=self._replay
+                spark, self._revision, generation, topics, idle_folder, replay=self._replay, only=self._only
             )
             self.record.update(verdict=verdict)
             if not self._stand_by():
@@ -178,6 +179,7 @@ class Driver:
                 idle_folder=idle_folder,
                 ahead=plan,
                 replay=self._replay,
+                only=self._only,
                 fence=fence,
             )
             log.info("plan compiled")
@@ -224,10 +226,19 @@ class Driver:
         """Compare beside the queries, in a scheduler pool of its own, so that they keep a part of the cores."""
         from kappa_pipelines.compare.compare import Comparison  # noqa: PLC0415 - no start needs pyarrow
 
-        if self._spark is None:
+        if self._spark is None or self._supervision is None:
             raise UnavailableError(Reason.DRIVER_STARTING, "the driver has not started its queries")
         name_jobs(self._spark, POOL)
+        sinks = self._supervision.running.compiled.sinks
+        topics = ((each, each.sink.target.topic) for each in sinks)
+        written = (
+            each for each, topic in topics if self._revision.topics.get(topic, topic) == request.new.topic
+        )
+        selection = next((each.selection for each in written), None)
         comparison = Comparison(
-            kafka=self._revision.kafka, request=request, group=self._revision.consumer_group
+            kafka=self._revision.kafka,
+            request=request,
+            group=self._revision.consumer_group,
+            selection=selection,
         )
         return comparison.run(self._spark, note)

@@ -100,6 +100,7 @@ def compile_plan(
     topics: Mapping[str, int],
     replay: ReplayProfile | None = None,
     archives: Mapping[str, ArchiveRead] | None = None,
+    only: str | None = None,
 ) -> CompiledPlan:
     """Compile a revision for the checkpoint path of a generation; SpecError if it is invalid."""
     revision = revision.model_copy(update={"checkpoint": root})
@@ -108,7 +109,7 @@ def compile_plan(
     endpoints = KafkaEndpoints(
         spark, revision, targets, idle_folder, replay, archives=archives, topics=topics
     )
-    compiled = compile_revision(spark, revision, endpoints, subjects, former)
+    compiled = compile_revision(spark, revision, endpoints, subjects, former, only=only)
     check_start(revision.spec, compiled, replay)
     return CompiledPlan(
         revision, subjects, former, endpoints, compiled, build_fingerprints(revision, compiled)
@@ -123,6 +124,7 @@ def try_revision(
     idle_folder: Path,
     *,
     replay: ReplayProfile | None = None,
+    only: str | None = None,
 ) -> tuple[UpgradeVerdict, CompiledPlan | None]:
     """Try a revision on a copy of the checkpoint, and compile it; return no plan if its state does not fit."""
     targets = fetch_targets(revision)
@@ -133,7 +135,7 @@ def try_revision(
     targets = replace(targets, publishers=build_publishers(revision, generation, topics))
     plan = compile_plan(
         spark, revision, _build_fence(revision, generation).root,
-        subjects=dry_run.subjects, former=dry_run.former, targets=targets, idle_folder=idle_folder, topics=topics, replay=replay,
+        subjects=dry_run.subjects, former=dry_run.former, targets=targets, idle_folder=idle_folder, topics=topics, replay=replay, only=only,
     )  # fmt: skip
     open_producer(spark, targets)
     return verdict, plan
@@ -149,11 +151,12 @@ def prepare(
     idle_folder: Path,
     ahead: CompiledPlan | None = None,
     replay: ReplayProfile | None = None,
+    only: str | None = None,
     fence: Fence | None = None,
 ) -> Running:
     """Acquire the checkpoint and the writers of sinks, and compile the revision unless `ahead` is a valid plan.
 
-    `topics` are the topics of Kafka with their number of partitions. `fence` is there where the checkpoint was acquired before. FencedError if a newer driver has the checkpoint, LostDataError if
+    `topics` are the topics of Kafka with their number of partitions, `only` is the condition of the rows that are written. `fence` is there where the checkpoint was acquired before. FencedError if a newer driver has the checkpoint, LostDataError if
     its state does not fit.
     """
     fence = fence or _acquire(spark, revision, generation)
@@ -166,7 +169,7 @@ def prepare(
         ahead = compile_plan(
             spark, revision, fence.root,
             subjects=subjects, former=former, targets=targets, idle_folder=idle_folder, topics=topics,
-            replay=replay, archives=archives,
+            replay=replay, archives=archives, only=only,
         )  # fmt: skip
     revision, endpoints, compiled = ahead.revision, ahead.endpoints, ahead.compiled
     check_fit(files, ahead.shapes)

@@ -22,9 +22,10 @@ Describe = Callable[[str, SparkSession, Revision, Compiled], Iterable[str]]
 def describe_pipeline(manifest: dict[str, Any], describe: Describe) -> list[str]:
     """Return the lines about a pipeline; DriverError if it is invalid."""
     revision = build_local_revision(manifest)
-    spark = start_spark(revision)
+    spark, only = start_spark(revision), revision.spec.upgrade.reprocessing.only
     try:
-        return list(describe(name_resource(manifest), spark, revision, compile_revision(spark, revision)))
+        compiled = compile_revision(spark, revision, only=only)
+        return list(describe(name_resource(manifest), spark, revision, compiled))
     except (PySparkException, Py4JError) as error:  # an unexpected error must not hide the next pipeline
         raise classify(read_failure(error), "the pipeline") from error
 

@@ -25,12 +25,14 @@ from kappa_crds.revision import Revision
 from kappa_crds.sink import OutputMode, Sink
 from kappa_pipelines.analysis.catalyst import find_views, get_plan
 from kappa_pipelines.analysis.state import State, check_bounds, find_states
+from kappa_pipelines.compare.selection import Selection
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.failures.exceptions import read_failure
 from kappa_pipelines.failures.sql import refuse_stream
 from kappa_pipelines.plan.endpoints import Endpoints, KafkaEndpoints
 from kappa_pipelines.plan.late_rows import LateRecordRows, LateRecordView, find_late_record_views
 from kappa_pipelines.plan.realtime import check_real_time, check_spec
+from kappa_pipelines.plan.selection import apply_selection, build_selection
 from kappa_pipelines.plan.views import DefinedView, define_views, forget_views
 from kappa_pipelines.registry.resolve import Subjects, fetch_subjects
 from kappa_pipelines.revision.names import assign_owners, check_loops, check_names
@@ -45,7 +47,7 @@ _SOURCE_PREFIX = "__kappa_source_"
 class CompiledSink:
     """A sink's query, not started yet: the source of each scan in the order of its plan, its state, and all names it reads.
 
-    `rows` are the rows to write, as a plan of views.
+    `rows` are all rows of the sink, as a plan of views. Where there is a `selection`, just those of it are written.
     """
 
     sink: Sink
@@ -54,6 +56,7 @@ class CompiledSink:
     states: tuple[State, ...]
     views: frozenset[str]
     rows: DataFrame
+    selection: Selection | None = None
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -86,11 +89,14 @@ def compile_revision(
     endpoints: Endpoints | None = None,
     subjects: Subjects | None = None,
     former: Collection[tuple[str, str]] = (),
+    *,
+    only: str | None = None,
 ) -> Compiled:
     """Compile a revision, by default for Kafka; SpecError names the view or sink. Starts nothing.
 
     `subjects` are the schemas of sources with a registry; without them they are fetched. `former` are the sinks and views whose
-    state is that of an earlier release: joins of Spark for sliding windows and as-of joins, and tables in Python.
+    state is that of an earlier release: joins of Spark for sliding windows and as-of joins, and tables in Python. `only` is the condition
+    of the rows that are written, where not all are.
     """
     spec = revision.spec
     ends: Endpoints = endpoints or KafkaEndpoints(spark, revision)
@@ -111,7 +117,7 @@ def compile_revision(
         )
         stream.createOrReplaceTempView(source.name)
         stream.createOrReplaceTempView(_SOURCE_PREFIX + source.name)
-    sinks = _compile_sinks(spark, revision, ends, former)
+    sinks = _compile_sinks(spark, revision, ends, former, only)
     late_records = find_late_record_views(spark, spec, {each.sink: each.views for each in sinks})
     for view in late_records:
         LateRecordRows(spark, spec, sources, view).check()
@@ -119,7 +125,11 @@ def compile_revision(
 
 
 def _compile_sinks(
-    spark: SparkSession, revision: Revision, ends: Endpoints, former: Collection[tuple[str, str]]
+    spark: SparkSession,
+    revision: Revision,
+    ends: Endpoints,
+    former: Collection[tuple[str, str]],
+    only: str | None,
 ) -> tuple[CompiledSink, ...]:
     """Return the queries of all sinks. Those for which other views have state in the module in Java are compiled together."""
     spec, compiled = revision.spec, {}
@@ -135,7 +145,7 @@ def _compile_sinks(
         if native != every:
             define_views(spark, spec, native)
         for sink in sinks:
-            compiled[sink.name] = _compile_sink(spark, revision, views, sink, ends)
+            compiled[sink.name] = _compile_sink(spark, revision, views, sink, ends, only=only)
     return tuple(compiled[sink.name] for sink in spec.sinks)
 
 
@@ -152,7 +162,13 @@ def _find_sources(spec: PipelineSpec, plan: Any) -> list[str]:
 
 
 def _compile_sink(
-    spark: SparkSession, revision: Revision, views: tuple[DefinedView, ...], sink: Sink, ends: Endpoints
+    spark: SparkSession,
+    revision: Revision,
+    views: tuple[DefinedView, ...],
+    sink: Sink,
+    ends: Endpoints,
+    *,
+    only: str | None,
 ) -> CompiledSink:
     spec = revision.spec
     rows = spark.table(sink.from_)
@@ -168,7 +184,11 @@ def _compile_sink(
     _check_stream(spark, views, sink, rows)
     check_bounds(spec.views, states)
     records = build_records(sink, rows)
-    return CompiledSink(sink, ends.write(sink, records), tuple(found), states, frozenset(read), planned)
+    selection = None if only is None else build_selection(sink, planned, only)
+    if selection is not None:
+        records = build_records(sink, apply_selection(rows, selection))
+    writer = ends.write(sink, records)
+    return CompiledSink(sink, writer, tuple(found), states, frozenset(read), planned, selection)
 
 
 def _refuse_frames(views: tuple[DefinedView, ...], read: tuple[str, ...]) -> None:

@@ -4,6 +4,7 @@ Views select columns, so an additional column of the source is lost at the first
 with that column in each projection. A step that combines several records into one row has no origin; it is refused.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -63,16 +64,17 @@ def _project(spark: SparkSession, columns: Any, child: Any) -> Any:
 def _check_repeatable(plan: Any, path: str) -> None:
     """Raise SpecError for an expression whose result may differ when a record is read again."""
     for expression in items(plan.expressions()):
-        found = next(_find_unstable(expression), None)
+        found = next(find_unstable(expression), None)
         if found is not None:
             raise refuse_origin(path, f"the result of {found} may differ when a record is read again")
 
 
-def _find_unstable(expression: Any) -> Any:
+def find_unstable(expression: Any) -> Iterator[str]:
+    """Yield the parts of an expression whose result may differ when it is evaluated again."""
     if kind_of(expression).startswith(_UNSTABLE):
         yield f"{kind_of(expression)}"
     for child in children_of(expression):
-        yield from _find_unstable(child)
+        yield from find_unstable(child)
     if not expression.deterministic() and all(child.deterministic() for child in children_of(expression)):
         yield str(expression.sql())
 

@@ -7,7 +7,6 @@ results after a while. Every other result depends on all earlier records, and so
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.reasons import Reason
 from kappa_crds.replay import ReplayProfile
-from kappa_crds.sink import OutputMode
 from kappa_pipelines.analysis.state import State
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.plan.compile import Compiled, CompiledSink
@@ -39,8 +38,7 @@ def _find_obstacle(each: CompiledSink, kinds: dict[str, str], *, warms_up: bool)
                 f"the {_name(state)} needs earlier records; set reprocessing.warmUp to the time after which none is needed"
                 " (of a window its length, of a join its bound), or remove reprocessing.from to read the whole log"
             )
-    is_table = each.sink.mode is not OutputMode.APPEND or each.sink.target.tombstones is not None
-    if each.states and is_table:
+    if each.states and each.sink.is_table:
         return "its rows replace each other, so no window of them can be left out of the comparison; remove reprocessing.from to read the whole log"
     return ""
 

@@ -82,7 +82,7 @@ def add_watermark(rows: DataFrame, event_time: EventTime | None, idle: DataFrame
             .where(_is_record())
             .drop(_IS_IDLE)
         )
-    return rows.withWatermark(column, delay).where(_any_row())
+    return rows.withWatermark(column, delay).where(any_row())
 
 
 def _add_idle_rows(rows: DataFrame, idle: DataFrame, event_time: EventTime) -> DataFrame:
@@ -93,11 +93,11 @@ def _add_idle_rows(rows: DataFrame, idle: DataFrame, event_time: EventTime) -> D
 
 
 def _is_record() -> Column:
-    """Return whether a row is a record, as a filter that Spark does not move across a watermark; see `_any_row`."""
-    return f.when(_any_row(), ~f.col(_IS_IDLE))
+    """Return whether a row is a record, as a filter that Spark does not move across a watermark; see `any_row`."""
+    return f.when(any_row(), ~f.col(_IS_IDLE))
 
 
-def _any_row() -> Column:
+def any_row() -> Column:
     """Return a condition that is always true but that Spark does not optimize, so that it moves no filter across it.
 
     Without it a view's filter is evaluated before the watermark, which then follows the rows of this view instead of those of the source.

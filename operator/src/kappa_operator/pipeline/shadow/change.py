@@ -78,9 +78,10 @@ def start_reprocessing(
         since=now.replace(microsecond=0),
     )
     state = PipelineState.PENDING if observed.alive is None else PipelineState.RUNNING
-    start = observed.resource.spec.upgrade.reprocessing.from_
-    log = "whole log" if start is None else f"log from {start} on"
-    verdict = working(state, Reason.UPGRADE_REPROCESSING, f"a Reprocessing computes the {log} again: {why}")
+    policy = observed.resource.spec.upgrade.reprocessing
+    log = "whole log" if policy.from_ is None else f"log from {policy.from_} on"
+    message = f"a Reprocessing computes the {log} again{policy.rows and f', {policy.rows}'}: {why}"
+    verdict = working(state, Reason.UPGRADE_REPROCESSING, message)
     return record(observed, verdict, now, upgrade=change, **fields)
 
 
