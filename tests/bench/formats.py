@@ -22,7 +22,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.avro.functions import to_avro
 
 from kappa_crds.source import Source
-from kappa_pipelines.driver.session import use_own_python
+from kappa_pipelines.driver.jvm import use_own_python
 from kappa_pipelines.kafka.subscription import Subscription
 from kappa_pipelines.revision.settings import DEFAULTS, NATIVE_JSON
 from kappa_pipelines.sinks.kafka import JSON_OPTIONS

@@ -32,7 +32,7 @@ from kappa_crds.revision import KafkaConnection
 from kappa_operator.pipeline.tuning import PRODUCER
 from kappa_pipelines.compare.bounds import TopicBounds
 from kappa_pipelines.compare.compare import Comparison
-from kappa_pipelines.driver.session import use_own_python
+from kappa_pipelines.driver.jvm import use_own_python
 from lab.broker import Broker
 
 KEYS, QUICK_KEYS = 10_000_000, 500_000

@@ -122,6 +122,7 @@ def test_a_driver_with_credentials_runs_over_tls_shows_none_and_stops_at_sigterm
         driver = start(revision, 1)
         driver.wait_for("a dead letter", lambda p: p.dead_lettered == 1)
         assert "s3cr3t" not in _command_lines(driver.process.pid)
+        assert "numpy" not in Path(f"/proc/{driver.process.pid}/maps").read_text()
         driver.process.send_signal(signal.SIGTERM)
         assert driver.wait().graceful
         assert "s3cr3t" not in driver.log.read_text()

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kappa_pipelines.driver.session import _find_classes
-from kappa_pipelines.revision.settings import FILE_SYSTEM, HADOOP_FILES, LOCAL_FILES
+from kappa_pipelines.driver.jvm import _find_classes
+from kappa_pipelines.revision.java import FILE_SYSTEM, HADOOP_FILES
+from kappa_pipelines.revision.settings import LOCAL_FILES
 
 OWN = "/package/kappa-jvm.jar"
 SETTINGS = {**LOCAL_FILES, "spark.jars": f"/cache/kafka.jar,{OWN}"}

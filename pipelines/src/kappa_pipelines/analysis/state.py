@@ -17,11 +17,13 @@ from kappa_crds.sink import OutputMode
 from kappa_crds.view import View
 from kappa_pipelines.analysis.catalyst import (
     children_of,
-    get_plan,
+    expressions_of,
     has_watermark,
+    is_streaming,
     items,
     kind_of,
     name_of,
+    read_plan,
     view_of,
 )
 from kappa_pipelines.errors import SpecError
@@ -55,7 +57,7 @@ def find_states(
 
     `views` are the views, each with its state in an operator of the runtime, if any, which is not in the plan.
     """
-    found = _walk(spark._jvm, get_plan(rows), None, views)
+    found = _walk(spark, read_plan(rows), None, views)
     if mode is OutputMode.COMPLETE:  # each batch writes all groups, so none is removed
         found = (replace(state, until=None) for state in found)
     return tuple(dict.fromkeys(found))  # a part that is read twice is in the plan twice
@@ -89,19 +91,19 @@ def _remedy(state: State) -> str:
     return "give the source an eventTime and group by a window of it, as in `GROUP BY window(time, '1 hour')`"
 
 
-def _walk(jvm: Any, plan: Any, view: str | None, views: Mapping[str, State]) -> Iterator[State]:
+def _walk(spark: SparkSession, plan: Any, view: str | None, views: Mapping[str, State]) -> Iterator[State]:
     name = view_of(plan)
     if name in views:
         view = name
     for child in children_of(plan):
-        yield from _walk(jvm, child, view, views)
+        yield from _walk(spark, child, view, views)
     if kind_of(plan) in _OWN and view is not None:
         yield views[view]
-    elif plan.isStreaming():
-        yield from _read_operator(jvm, plan, view)
+    elif is_streaming(plan):
+        yield from _read_operator(spark, plan, view)
 
 
-def _read_operator(jvm: Any, plan: Any, view: str | None) -> Iterator[State]:
+def _read_operator(spark: SparkSession, plan: Any, view: str | None) -> Iterator[State]:
     match kind_of(plan):
         case "Aggregate":
             yield _read_aggregation(view, plan)
@@ -114,8 +116,8 @@ def _read_operator(jvm: Any, plan: Any, view: str | None) -> Iterator[State]:
             yield State(view, "first rows", by, "the watermark passes its event time")
         case "GlobalLimit":
             yield State(view, "LIMIT", (), None, None)
-        case "Join" if plan.left().isStreaming() and plan.right().isStreaming():
-            yield from _read_join(jvm, plan, view)
+        case "Join" if all(map(is_streaming, children_of(plan))):
+            yield from _read_join(spark, plan, view)
         case _:
             return
 
@@ -133,14 +135,14 @@ def _read_aggregation(view: str | None, plan: Any) -> State:
     return replace(_read_keys(view, "aggregation", keys), grows_with=grows_with)
 
 
-def _read_join(jvm: Any, join: Any, view: str | None) -> Iterator[State]:
+def _read_join(spark: SparkSession, join: Any, view: str | None) -> Iterator[State]:
     """Yield the state of both sides: rows that a row of the other side may still match."""
-    conditions = _split(join.condition().get()) if join.condition().isDefined() else []
+    conditions = [part for each in expressions_of(join) for part in _split(each)]
     equal = [children_of(part) for part in conditions if kind_of(part) == "EqualTo"]
     on_time = any(has_watermark(each) for pair in equal for each in pair)
-    left, right = join.left(), join.right()
+    left, right = children_of(join)
     for name, side, other in (("left", left, right), ("right", right, left)):
-        bounded = on_time or _is_limited(jvm, join, side, other)
+        bounded = on_time or _is_limited(spark, join, side, other)
         own = {name_of(column) for column in items(side.output())}
         by = tuple(dict.fromkeys(name_of(each) for pair in equal for each in pair if name_of(each) in own))
         until = "the watermark excludes further matches" if bounded else None
@@ -153,8 +155,9 @@ def _split(condition: Any) -> list[Any]:
     return [part for child in children_of(condition) for part in _split(child)]
 
 
-def _is_limited(jvm: Any, join: Any, side: Any, other: Any) -> bool:
+def _is_limited(spark: SparkSession, join: Any, side: Any, other: Any) -> bool:
     """Return whether the condition and the other side's watermark limit the rows of this side that can still match."""
+    jvm: Any = spark._jvm
     catalyst = jvm.org.apache.spark.sql.catalyst
     helper, attribute_set = catalyst.analysis.StreamingJoinHelper, catalyst.expressions.AttributeSet
     watermark = jvm.scala.Some(_ANY_WATERMARK)

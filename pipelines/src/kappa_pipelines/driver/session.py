@@ -2,29 +2,27 @@
 
 import contextlib
 import logging
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from importlib.resources import as_file, files
-from pathlib import Path
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
+from pyspark.core.context import DEFAULT_CONFIGS
 from pyspark.errors import PySparkException
-from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from kappa_crds.revision import Revision
-from kappa_pipelines.driver.jvm import CLASS_PATH, is_plain, launch
-from kappa_pipelines.jars import OWN
-from kappa_pipelines.revision.settings import FILE_SYSTEM, HADOOP_FILES, build_spark_settings
+from kappa_pipelines.driver.jvm import Jvm, complete, direct_compilers, start_plain, use_own_python
+from kappa_pipelines.driver.unused_tools import leave_out_test_tools
+from kappa_pipelines.revision.settings import build_spark_settings
 
 _POLL_SECONDS = 0.5
 # pyspark logs each rejected statement and also raises an error, which the runtime explains.
 _REFUSALS = "SQLQueryContextLogger"
-_JAVA_OPTIONS = ("spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions")
+_MASTER = "spark.master"
+_opened: dict[str, str] = {}
+"""The settings with which the JVM opens a session; empty if it opens none, or that was taken."""
 
 
 def create_session(
@@ -46,60 +44,59 @@ def create_session(
     return start_session(settings)
 
 
-def launch_jvm(settings: Mapping[str, Any]) -> None:
-    """Start the JVM in a thread, and return at once. `start_session` waits for it, and may have further settings of Spark.
+def launch_jvm(revision: Revision, early: Jvm | None = None) -> None:
+    """Connect to the JVM in a thread, and return at once; start it unless that was done. `start_session` waits, and may have further settings.
 
-    A failure is not reported here: `start_session` then starts the JVM itself and raises the error.
+    The JVM opens the session too, unless it may get settings that decide how it starts. A failure is not reported here: `start_session`
+    then starts the JVM itself and raises the error.
     """
-    use_own_python()
-    complete = _direct_compilers(_complete(settings))
-    threading.Thread(target=_launch, args=(complete,), name="launch", daemon=True).start()
+    leave_out_test_tools()
+    settings = complete(build_spark_settings(revision))
+    is_known = wanted_executors(revision) == 0 and revision.spec.trigger.real_time is None
+    opened = {**DEFAULT_CONFIGS, **settings} if is_known and _MASTER in settings else {}
+    texts = {key: str(value) for key, value in opened.items()}
+    threading.Thread(target=_launch, args=(settings, texts, early), name="launch", daemon=True).start()
 
 
-def _launch(settings: Mapping[str, Any]) -> None:
+def _launch(settings: Mapping[str, Any], opened: dict[str, str], early: Jvm | None) -> None:
     with contextlib.suppress(PySparkException, OSError), SparkContext._lock:  # the lock of a session's start
-        conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-        gateway = launch(settings) if is_plain(settings) else None
-        SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+        jvm = start_plain(settings, early)
+        if jvm is not None:
+            jvm.open_session(opened)
+        conf = SparkConf(loadDefaults=False).setAll(list(direct_compilers(settings).items()))
+        SparkContext._ensure_initialized(gateway=None if jvm is None else jvm.connect(), conf=conf)
+        if jvm is not None:
+            _opened.update(opened)
 
 
 def start_session(settings: Mapping[str, Any]) -> SparkSession:
     """Return the session with settings; start the JVM unless that was done."""
     logging.getLogger(_REFUSALS).disabled = True
     use_own_python()
-    return _keep_files_single(SparkSession.Builder().config(map=_complete(settings)).getOrCreate())
+    leave_out_test_tools()
+    wanted = complete(settings)
+    return _take_session(wanted) or _keep_files_single(
+        SparkSession.Builder().config(map=wanted).getOrCreate()
+    )
 
 
-def _complete(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with the options of the driver's JVM."""
-    with as_file(files("kappa_pipelines") / "log4j2.properties") as properties:
-        options = f" -Dlog4j2.configurationFile=file:{properties}{_archive_options()}"
-    return {**_find_classes(settings), _JAVA_OPTIONS[0]: settings[_JAVA_OPTIONS[0]] + options}
-
-
-def _find_classes(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with which the JVM finds the classes of all jars from its start; without the runtime's own jar, with Hadoop's files.
-
-    Hadoop loads our class for local files before Spark adds `spark.jars`. In the image all jars are in Spark's own folders, and the
-    JVM takes its archive of classes only with the class path of these.
-    """
-    home = Path(_find_spark_home())
-    present = {jar.name for folder in ("jars", "lib") for jar in home.glob(f"{folder}/*.jar")}
-    jars = [jar for jar in settings.get("spark.jars", "").split(",") if jar and Path(jar).name not in present]
-    found = {**settings, **({CLASS_PATH: os.pathsep.join(jars)} if jars else {})}
-    if OWN not in present and not any(jar.endswith(f"/{OWN}") for jar in jars):
-        found |= {FILE_SYSTEM: HADOOP_FILES} if FILE_SYSTEM in settings else {}
-    return found
-
-
-def _direct_compilers(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with which C2 leaves out what runs only while a driver starts: parsers, and makers of lambda expressions (ADR 84).
-
-    The JVM prints a line about it, which commands of the laptop must not.
-    """
-    with as_file(files("kappa_pipelines") / "compiler.directives") as directives:
-        options = f" -XX:+UnlockDiagnosticVMOptions -XX:CompilerDirectivesFile={directives}"
-    return {**settings, _JAVA_OPTIONS[0]: settings[_JAVA_OPTIONS[0]] + options}
+def _take_session(settings: Mapping[str, Any]) -> SparkSession | None:
+    """Return the session that the JVM has opened; None if there is none."""
+    with SparkContext._lock:
+        opened = dict(_opened)
+        _opened.clear()
+        jvm: Any = SparkContext._jvm
+        session = jvm.kappa.start.Driver.take() if opened else None
+        if session is None:
+            return None
+        context = session.sparkContext()
+        if any(opened.get(key, value) != value for key, value in settings.items()):
+            context.stop()
+            return None
+        for key in settings.keys() - opened.keys():  # of the pool of consumers, which the first task makes
+            context.conf().set(key, settings[key])
+        conf = SparkConf(_jvm=jvm, _jconf=context.conf())
+        return SparkSession(SparkContext(conf=conf, jsc=jvm.JavaSparkContext(context)), session)
 
 
 def _keep_files_single(spark: SparkSession) -> SparkSession:
@@ -111,24 +108,6 @@ def _keep_files_single(spark: SparkSession) -> SparkSession:
     files = spark._jvm.org.apache.hadoop.fs.FileSystem  # type: ignore[union-attr]
     files.getLocal(spark._jsparkSession.sessionState().newHadoopConf()).setWriteChecksum(False)
     return spark
-
-
-def use_own_python() -> None:
-    """Use the driver's Python installation for Python's workers; executors use the same image."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-
-
-def _archive_options() -> str:
-    """Return the JVM options for the class archive of the image, if there is one.
-
-    A JVM with another class path or heap ignores the archive silently. It maps it at the address that it was made for: elsewhere each
-    of its 200 MB would be read, changed and kept at the start (ADR 92).
-    """
-    archive = os.environ.get("KAPPA_CLASS_ARCHIVE")
-    if archive is None or not Path(archive).exists():
-        return ""
-    place = " -XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"
-    return f" -XX:SharedArchiveFile={archive}{place} -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def wanted_executors(revision: Revision) -> int:

@@ -23,7 +23,7 @@ from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.sink import OutputMode, Sink
-from kappa_pipelines.analysis.catalyst import find_views, get_plan
+from kappa_pipelines.analysis.catalyst import find_views, get_plan, read_plan
 from kappa_pipelines.analysis.state import State, check_bounds, find_states
 from kappa_pipelines.compare.selection import Selection
 from kappa_pipelines.errors import SpecError
@@ -151,7 +151,7 @@ def _compile_sinks(
 
 def _needs_statement(spark: SparkSession, spec: PipelineSpec, sink: Sink) -> bool:
     """Return whether a query is a statement, or emits rows before they are final."""
-    found = _find_sources(spec, get_plan(spark.table(sink.from_)))
+    found = _find_sources(spec, read_plan(spark.table(sink.from_)))
     return sink.mode is not OutputMode.APPEND or len(found) > len(set(found))
 
 
@@ -173,8 +173,8 @@ def _compile_sink(
     spec = revision.spec
     rows = spark.table(sink.from_)
     states = find_states(spark, rows, {view.name: describe_state(view) for view in spec.views}, sink.mode)
-    read = tuple(find_views(get_plan(rows)))
-    found = _find_sources(spec, get_plan(rows))
+    plan = read_plan(rows)
+    read, found = tuple(find_views(plan)), _find_sources(spec, plan)
     planned = rows
     if spec.trigger.real_time is not None:
         check_real_time(rows, sink, found)
@@ -207,7 +207,7 @@ def _check_stream(spark: SparkSession, views: tuple[DefinedView, ...], sink: Sin
     error = _refuse_stream(spark, sink.mode, rows)
     if error is None:
         return
-    read = set(find_views(get_plan(spark.table(sink.from_))))
+    read = set(find_views(read_plan(spark.table(sink.from_))))
     for view in (view for view in views if view.name in read):
         cause = _refuse_stream(spark, sink.mode, spark.table(view.name))
         if cause is not None:

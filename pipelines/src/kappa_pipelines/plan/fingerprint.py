@@ -20,11 +20,16 @@ from kappa_crds.sink import OutputMode
 from kappa_crds.view import View
 from kappa_pipelines.analysis.catalyst import (
     children_of,
+    expressions_of,
     find_views,
     get_plan,
+    id_of,
+    is_streaming,
     items,
     kind_of,
     name_of,
+    read_plan,
+    read_tree,
     view_of,
 )
 from kappa_pipelines.kafka.subscription import build_subscription
@@ -76,7 +81,7 @@ def _read_query(revision: Revision, compiled: CompiledSink) -> QueryFingerprint:
         sources={source.name: str(build_subscription(revision, source)) for source in sources},
         topic=revision.topics.get(sink.target.topic, sink.target.topic),
         mode=sink.mode,
-        operators=tuple(_Reader(rows, known).walk(get_plan(rows), None)),
+        operators=tuple(_Reader(rows, known).read()),
         views={name: describe_view(known[name]) for name in sorted(compiled.views & known.keys())},
     )
 
@@ -107,40 +112,52 @@ class _Reader:
     """Reads the operators of one query, each with its columns in the optimised plan and its view."""
 
     def __init__(self, rows: DataFrame, views: Mapping[str, View]) -> None:
-        self._views = views
-        optimizer = rows.sparkSession._jsparkSession.sessionState().optimizer()
-        self._kept = list(_find_joins(optimizer.execute(get_plan(rows))))
-        self._joins = self._left = len(list(_find_joins(get_plan(rows))))
+        self._views, self._spark, self._plan = views, rows.sparkSession, read_plan(rows)
+        self._joins = self._left = len(list(_find_joins(self._plan)))
+        self._kept = self._find_kept(rows) if self._joins else []
 
-    def walk(self, plan: Any, view: str | None) -> Iterator[OperatorFingerprint]:
+    def _find_kept(self, rows: DataFrame) -> list[Any]:
+        """Return the joins of the optimised plan."""
+        optimizer = self._spark._jsparkSession.sessionState().optimizer()
+        return list(_find_joins(read_tree(self._spark, optimizer.execute(get_plan(rows)))))
+
+    def read(self) -> Iterator[OperatorFingerprint]:
         """Yield the fingerprints of all operators with state, from the sources to the sink."""
+        return self._walk(self._plan, None)
+
+    def _walk(self, plan: Any, view: str | None) -> Iterator[OperatorFingerprint]:
         name = view_of(plan)
         if name in self._views:
             view = name
         for child in children_of(plan):
-            yield from self.walk(child, view)
-        if plan.isStreaming():
+            yield from self._walk(child, view)
+        if is_streaming(plan):
             yield from self._read_operator(plan, view)
+
+    def _read_all(self, expressions: Any) -> list[Any]:
+        return [read_tree(self._spark, each) for each in items(expressions)]
 
     def _read_operator(self, plan: Any, view: str | None) -> Iterator[OperatorFingerprint]:
         match kind_of(plan):
             case "Aggregate":
                 functions = dict.fromkeys(
-                    text for each in items(plan.aggregateExpressions()) for text in _find_functions(each)
+                    text
+                    for each in self._read_all(plan.aggregateExpressions())
+                    for text in _find_functions(each)
                 )
-                keys = _define_all(items(plan.groupingExpressions()), plan.child())
+                keys = _define_all(self._read_all(plan.groupingExpressions()), plan)
                 parts = {"keys": keys, "aggregates": tuple(functions)}
                 yield OperatorFingerprint(view=view, operator="aggregation", parts=parts)
             case "Distinct":
-                yield _keyed(view, "set of distinct rows", plan.output(), plan.child())
+                yield _keyed(view, "set of distinct rows", self._read_all(plan.output()), plan)
             case "Deduplicate" | "DeduplicateWithinWatermark":
-                yield _keyed(view, "set of first rows", plan.keys(), plan.child())
+                yield _keyed(view, "set of first rows", self._read_all(plan.keys()), plan)
             case "Join" if _has_state(plan):
                 yield self._read_join(plan, view)
             case "TransformWithState" if view is not None and (
                 self._views[view].sliding or self._views[view].as_of
             ):
-                yield _read_one_sided(plan, self._views[view])
+                yield _read_one_sided(plan, self._read_all(plan.dataAttributes()), self._views[view])
             case kind if kind in _BY_DEFINITION:
                 defined = () if view is None else (describe_view(self._views[view]),)
                 yield OperatorFingerprint(
@@ -150,8 +167,8 @@ class _Reader:
                 return
 
     def _read_join(self, join: Any, view: str | None) -> OperatorFingerprint:
-        condition = (join.condition().get().sql(),) if join.condition().isDefined() else ()
-        sides = {"left side": join.left(), "right side": join.right()}
+        condition = tuple(each.sql() for each in expressions_of(join))
+        sides = dict(zip(("left side", "right side"), children_of(join), strict=True))
         reads = {name: tuple(find_views(side))[:1] for name, side in sides.items()}
         parts = {"type": (join.joinType().sql(),), "condition": condition, **reads, **self._next_columns()}
         return OperatorFingerprint(view=view, operator="join", parts=parts)
@@ -168,15 +185,15 @@ class _Reader:
         }
 
 
-def _read_one_sided(plan: Any, view: View) -> OperatorFingerprint:
+def _read_one_sided(plan: Any, columns: list[Any], view: View) -> OperatorFingerprint:
     """Return the fingerprint of an operator that keeps each row once: what it keeps, and for how long."""
-    key, time, *rows = items(plan.dataAttributes())
+    key, time, *rows = columns
     kept = {"length": view.sliding.length} if view.sliding is not None else {}
     if view.as_of is not None and view.as_of.max_age is not None:
         kept = {"maximum age": view.as_of.max_age}
     defined = {
-        "key": _define_all([key], plan.child()),
-        "event time": _define_all([time], plan.child()),
+        "key": _define_all([key], plan),
+        "event time": _define_all([time], plan),
         "columns": tuple(each.dataType().catalogString() for each in rows),
     }
     operator = "sliding window" if view.sliding is not None else "as-of join"
@@ -193,35 +210,35 @@ def _find_joins(plan: Any) -> Iterator[Any]:
 
 
 def _has_state(join: Any) -> bool:
-    return bool(join.left().isStreaming() and join.right().isStreaming())
+    return all(map(is_streaming, children_of(join)))
 
 
-def _keyed(view: str | None, operator: str, keys: Any, below: Any) -> OperatorFingerprint:
-    return OperatorFingerprint(view=view, operator=operator, parts={"keys": _define_all(items(keys), below)})
+def _keyed(view: str | None, operator: str, keys: list[Any], plan: Any) -> OperatorFingerprint:
+    return OperatorFingerprint(view=view, operator=operator, parts={"keys": _define_all(keys, plan)})
 
 
-def _define_all(expressions: Iterable[Any], below: Any) -> tuple[str, ...]:
-    """Return expressions as text, with the definitions of columns that are computed below."""
-    computed: dict[int, Any] = {}
-    _find_computed(below, computed)
+def _define_all(expressions: Iterable[Any], plan: Any) -> tuple[str, ...]:
+    """Return expressions of a node as text, with the definitions of columns that are computed below it."""
+    computed: dict[str, Any] = {}
+    for child in children_of(plan):
+        _find_computed(child, computed)
     return tuple(_define(_strip_alias(each), computed) for each in expressions)
 
 
-def _find_computed(plan: Any, computed: dict[int, Any]) -> None:
+def _find_computed(plan: Any, computed: dict[str, Any]) -> None:
     if kind_of(plan) == "Project":
-        for each in items(plan.projectList()):
+        for each in expressions_of(plan):
             if kind_of(each) == "Alias":
-                computed[each.exprId().id()] = find_expression(each.child())
+                computed[id_of(each)] = children_of(each)[0]
     for child in children_of(plan):
         _find_computed(child, computed)
 
 
-def _define(expression: Any, computed: Mapping[int, Any]) -> str:
+def _define(expression: Any, computed: Mapping[str, Any]) -> str:
     """Return an expression's SQL, with the definitions of its columns."""
     text: str = expression.sql()
-    parts = [
-        computed[each.exprId().id()] for each in _find_columns(expression) if each.exprId().id() in computed
-    ]
+    found = [computed[id_of(each)] for each in _find_columns(expression) if id_of(each) in computed]
+    parts = [find_expression(each) for each in found]
     if not parts:
         return text
     return f"{text} ({', '.join(_define(part, computed) for part in parts)})"

@@ -11,7 +11,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.sink import OutputMode, Sink
 from kappa_crds.view import SlidingWindow
 from kappa_crds.window import Window
-from kappa_pipelines.analysis.catalyst import find_views, get_plan
+from kappa_pipelines.analysis.catalyst import find_views, read_plan
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.plan.origin import ORIGIN, carry_origin, refuse_origin
 from kappa_pipelines.plan.views import define_views, forget_views
@@ -88,7 +88,7 @@ def _check_mode(place: str, sink: Sink) -> None:
 def _build_view(
     spark: SparkSession, spec: PipelineSpec, name: str, window: Window | SlidingWindow, owner: str
 ) -> LateRecordView:
-    reads = {window.from_, *find_views(get_plan(spark.table(window.from_)))}
+    reads = {window.from_, *find_views(read_plan(spark.table(window.from_)))}
     for view in spec.views:
         if view.name in reads and view.kind not in _STATELESS:
             raise refuse_origin(

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.view import View
-from kappa_pipelines.analysis.catalyst import find_reads, get_plan, items
+from kappa_pipelines.analysis.catalyst import find_reads, items, read_plan
 from kappa_pipelines.failures.exceptions import read_sql_failure
 from kappa_pipelines.failures.sql import explain_sql_error, find_unknown_name
 from kappa_pipelines.revision.names import explain_cycle
@@ -115,7 +115,7 @@ def _define_view(
             if native:
                 frame = build_one_sided(spark, view) or frame
         else:
-            count = sum(scans.get(read, 1) for read in find_reads(get_plan(frame)))
+            count = sum(scans.get(read, 1) for read in find_reads(read_plan(frame)))
             if view.window is not None:  # its aggregates are checked in a plan without corrections
                 _query(spark, place, build_window(spark, view.name, view.window), scans)
     except (AnalysisException, ParseException, Py4JJavaError) as error:

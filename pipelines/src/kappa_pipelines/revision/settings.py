@@ -16,6 +16,7 @@ from kappa_crds.quantities import parse_duration, parse_size
 from kappa_crds.revision import Revision
 from kappa_crds.state_settings import StateSettings
 from kappa_crds.stores import BucketConnection, HdfsConnection
+from kappa_pipelines.revision.java import FILE_SYSTEM, JAVA_OPTIONS, OF_DRIVER, OF_EXECUTORS
 
 _STREAMING = "spark.sql.streaming"
 _STATE_STORE = f"{_STREAMING}.stateStore"
@@ -32,7 +33,6 @@ CHECKPOINT_SETTINGS: dict[str, str] = {
     f"{_STREAMING}.checkUnfinishedRepartitionOnRestart": "false",
 }
 
-FILE_SYSTEM, HADOOP_FILES = "spark.hadoop.fs.file.impl", "org.apache.hadoop.fs.LocalFileSystem"
 # Hadoop's FileContext starts two programs (readlink) for each file that it renames on a local disk, sixty for a small batch; this
 # manager renames it by one call of the kernel. On HDFS FileContext is the one whose rename is atomic, so it stays. The file
 # system of `file:` must be set: Hive's library in Spark registers one that does not replace existing files. Ours starts no program for each
@@ -68,33 +68,6 @@ SESSION_SETTINGS: dict[str, str] = {
     "spark.ui.showConsoleProgress": "false",
 }
 
-# Avro reads the length of a text or list from the data. Invalid data may have a length of gigabytes, which would end the JVM at
-# each attempt. No Kafka record is that long.
-_AVRO_LIMITS = " ".join(
-    f"-Dorg.apache.avro.limits.{name}.maxLength={limit}"
-    for name, limit in {"string": 2**26, "bytes": 2**26, "collectionItems": 2**22}.items()
-)
-# A third of the processor time of a start was C2's, which compiled what runs only while a driver starts. A method is compiled by it after ten
-# times as many calls and loops as by default: what runs for each record has had them within seconds. Until then C1 compiles it without
-# counting for C2 while C2 has anything to do.
-_LATE_C2 = {
-    "Tier4InvocationThreshold": 50_000,
-    "Tier4MinInvocationThreshold": 6_000,
-    "Tier4CompileThreshold": 150_000,
-    "Tier4BackEdgeThreshold": 400_000,
-    "Tier3DelayOn": 0,
-}
-# C1 copies less of other methods into each: what runs only at the start is smaller, and what runs for each record is compiled by C2 later.
-_SMALL_C1 = "-XX:C1MaxInlineSize=6"
-_JAVA_OPTIONS = " ".join(
-    [
-        "-XX:+ExitOnOutOfMemoryError",
-        _SMALL_C1,
-        *(f"-XX:{name}={value}" for name, value in _LATE_C2.items()),
-        _AVRO_LIMITS,
-    ]
-)
-
 EXTENSIONS = "spark.sql.extensions"
 NATIVE_JSON = "spark.sql.kappa.nativeJson"
 """Set to false, Spark's own functions read and write JSON."""
@@ -110,8 +83,8 @@ DEFAULTS: dict[str, str] = {
     "spark.ui.enabled": "false",
     # Comparisons have a pool of their own beside the queries, which share one; within a pool jobs have their turns as before.
     "spark.scheduler.mode": "FAIR",
-    "spark.driver.defaultJavaOptions": _JAVA_OPTIONS,
-    "spark.executor.defaultJavaOptions": _JAVA_OPTIONS,
+    OF_DRIVER: JAVA_OPTIONS,
+    OF_EXECUTORS: JAVA_OPTIONS,
     # Reads and writes JSON faster than Spark (ADR 79).
     EXTENSIONS: "kappa.json.Extensions",
     ONE_SIDED: "true",

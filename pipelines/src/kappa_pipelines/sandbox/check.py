@@ -10,19 +10,27 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.analysis.catalyst import EVENTS_OF, children_of, get_plan, items, kind_of
+from kappa_pipelines.analysis.catalyst import (
+    EVENTS_OF,
+    children_of,
+    contains_plan,
+    expressions_of,
+    find_classes,
+    items,
+    kind_of,
+    read_plan,
+    read_tree,
+)
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.failures.classify import first_lines
 from kappa_pipelines.failures.exceptions import read_sql_failure
 from kappa_pipelines.sandbox import rules
 
-_CATALYST = "org.apache.spark.sql.catalyst"
 _UNBOUND = {
     "ExpressionWithUnresolvedIdentifier": "IDENTIFIER() is refused; write the name",
     "NamedParameter": "a statement has no parameters; write the value",
@@ -87,7 +95,7 @@ def _read_query(spark: SparkSession, place: Place, sql: str) -> Mapping[str, Cou
     parser = spark._jsparkSession.sessionState().sqlParser()
     walk = _Walk(spark, place)
     try:
-        walk.run(parser.parseQuery(sql))
+        walk.run(read_tree(spark, parser.parseQuery(sql)))
     except (ParseException, Py4JJavaError):
         command = _find_command(parser, sql)
         if command is None:
@@ -122,26 +130,21 @@ def parse_expression(spark: SparkSession, path: str, sql: str) -> Any:
     except ParseException as error:
         message = first_lines(read_sql_failure(error).message)
         raise SpecError(Reason.INVALID_SQL, f"{path}: {message}") from error
-    _Walk(spark, Place(path)).run(tree, is_plan=False)
+    _Walk(spark, Place(path)).run(read_tree(spark, tree), is_plan=False)
     return tree
 
 
 def check_plan(place: Place, rows: DataFrame) -> None:
     """Raise SpecError if the analysed plan has what a view may not use, up to the views that it reads."""
-    _Walk(rows.sparkSession, place, is_parsed=False).run(get_plan(rows))
+    _Walk(rows.sparkSession, place, is_parsed=False).run(read_plan(rows))
 
 
 @lru_cache(maxsize=2)  # of the session, and of one that late records are computed in
 def _find_refused_classes(spark: SparkSession) -> dict[str, str]:
     """Return the classes of refused functions, each with why it is refused."""
-    jvm: Any = spark._jvm
-    registry = jvm.org.apache.spark.sql.catalyst.analysis.FunctionRegistry.builtin()
-    identifier = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier  # six requests to the JVM
     names = defaultdict(list)
-    for name in rules.list_refused():
-        info = registry.lookupFunction(identifier(name))
-        if info.isDefined():
-            names[info.get().getClassName().rpartition(".")[2]].append(name)
+    for name, kind in find_classes(spark, tuple(rules.list_refused())).items():
+        names[kind.rpartition(".")[2]].append(name)
     return {kind: rules.explain_refusal(same) for kind, same in names.items()}
 
 
@@ -173,7 +176,6 @@ class _Walk:
     is_parsed: bool = True
     reads: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     groupings: int = 1
-    plans: dict[str, bool] = field(default_factory=dict)
 
     def run(self, root: Any, *, is_plan: bool = True) -> None:
         """Visit all parts; SpecError for one that is refused."""
@@ -210,10 +212,8 @@ class _Walk:
         if kind == "WithWindowDefinition":
             windows = items(node.windowDefinitions().values().toSeq())
             yield from (_Part(each, False, part.table) for each in windows)
-        # The projections of an Expand are one for each window or grouping set, and alike.
-        own = node.projections().head() if kind == "Expand" else node.expressions()
         yield from (_Part(each, True, part.table) for each in children_of(node))
-        yield from (_Part(each, False, part.table) for each in items(own))
+        yield from (_Part(each, False, part.table) for each in expressions_of(node))
 
     def _open_tables(self, node: Any) -> Iterator[_Part]:
         if node.allowRecursion():
@@ -221,7 +221,7 @@ class _Walk:
         for table in items(node.innerChildren()):
             name = str(table.alias()).lower()
             self.reads.setdefault(name, Counter())
-            yield _Part(table, True, name)
+            yield _Part(read_tree(self.spark, table), True, name)
         if len(self.reads) > rules.MOST_TABLES:
             raise self.place.refuse(f"it has more than {rules.MOST_TABLES} tables in WITH", node)
 
@@ -234,15 +234,9 @@ class _Walk:
             raise self.place.refuse(why, node)
         if kind == "UnresolvedStarExceptOrReplace" and node.replacements().isDefined():
             yield from (_Part(each, False, part.table) for each in items(node.replacements().get()))
-        if self._has_plan(kind, node):
-            yield _Part(node.plan(), True, part.table)
+        if contains_plan(self.spark, node):
+            yield _Part(read_tree(self.spark, node.plan()), True, part.table)
         yield from (_Part(each, False, part.table) for each in children_of(node))
-
-    def _has_plan(self, kind: str, node: Any) -> bool:
-        if kind not in self.plans:
-            gateway = self.spark.sparkContext._gateway
-            self.plans[kind] = is_instance_of(gateway, node, f"{_CATALYST}.expressions.PlanExpression")
-        return self.plans[kind]
 
     def _count_groupings(self, kind: str, columns: int) -> str | None:
         self.groupings *= 2**columns if kind == "Cube" else columns + 1

@@ -9,7 +9,7 @@ from py4j.java_gateway import JavaClass, JavaObject
 from pyspark.sql import DataFrame, SparkSession
 
 from kappa_crds.envelope import DecimalEncoding
-from kappa_pipelines.analysis.catalyst import kind_of
+from kappa_pipelines.analysis.catalyst import java_of, kind_of
 from kappa_pipelines.revision.settings import NATIVE_CHANGES
 from kappa_pipelines.sources.change_events import ChangeEvents
 
@@ -53,4 +53,4 @@ def find_expression(expression: Any) -> Any:
         return expression
     target = expression.targetObject().value()
     is_reader = isinstance(target, JavaObject) and kind_of(target) == _READER
-    return target.reference(expression) if is_reader else expression
+    return target.reference(java_of(expression)) if is_reader else expression
