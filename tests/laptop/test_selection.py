@@ -298,7 +298,7 @@ PARTS = (tuple(CASES)[::2], tuple(CASES)[1::2])
 @pytest.fixture(scope="module")
 def every(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The records of all cases without a condition."""
-    found = {}
+    found: dict[str, Any] = {}
     for names in PARTS:
         revision = build(names)
         run = LocalRun(start_spark(revision), revision, tmp_path_factory.mktemp("every"))
