@@ -182,6 +182,22 @@ def test_one_malformed_event_among_many_is_explained_by_the_expressions(spark: S
     ]
 
 
+def test_values_that_functions_of_java_refuse_are_left_to_spark(spark: SparkSession) -> None:
+    ddl = "id BIGINT, bytes BINARY, fixed DECIMAL(10,2), words DECIMAL(10,2), at TIMESTAMP"
+    for decimals, refused in (
+        ("Base64", {"bytes": "a*b=", "fixed": "a*b=", "at": 2**62}),
+        ("Text", {"bytes": "====", "words": "1.2.3", "fixed": "123456789012.5"}),
+    ):
+        envelope = {"columns": _ALL, "decimals": decimals, "timestampUnits": {"at": "Milliseconds"}}
+        values = build_change_events("events", ddl, DebeziumEnvelope.model_validate(envelope))
+        rows: list[dict[str, Any]] = [{"id": 1, name: value} for name, value in refused.items()]
+        events: list[Event] = [
+            (b'{"id":1}', json.dumps({"after": row, "op": "c"}).encode(), place)
+            for place, row in enumerate([*rows, {"id": 1}])
+        ]
+        assert _count_read(_expect_equal(spark, events, values), events) == 1
+
+
 def test_a_setting_or_a_type_that_the_module_does_not_know_leaves_all_to_spark(spark: SparkSession) -> None:
     unknown = _simple("id BIGINT, what VARIANT")
     assert explain_python_changes(spark, unknown) == "column what is VARIANT"

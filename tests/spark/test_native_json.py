@@ -148,6 +148,13 @@ def test_usual_records_are_not_left_to_spark(spark: SparkSession) -> None:
     assert _count_read(spark, ddl, written) == len(written)
 
 
+def test_values_that_functions_of_java_refuse_are_left_to_spark(spark: SparkSession) -> None:
+    ddl = "raw BINARY, n DECIMAL(5,2)"
+    refused = [b'{"raw": "a*b="}', b'{"n": 123456.5}', b'{"n": 999.999}', b'{"n": 1e-2000000}']
+    assert _count_read(spark, ddl, [*refused, b'{"n": 999.994}']) == 1
+    assert all(own == other for own, other in _read_both(spark, _parse(spark, [*refused], ddl)))
+
+
 def test_rows_of_one_batch_do_not_share_what_they_hold(spark: SparkSession) -> None:
     values: list[bytes | None] = [
         json.dumps({"t": f"t{n}", "s": {"x": n}, "l": [{"x": n}], "m": {"k": {"x": n}}}).encode()

@@ -6,7 +6,6 @@ import java.math.RoundingMode;
 import java.nio.charset.StandardCharsets;
 import java.time.ZoneId;
 import java.util.Arrays;
-import java.util.Base64;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.json.JsonToStructsEvaluator;
 import org.apache.spark.sql.types.DataType;
@@ -230,7 +229,7 @@ final class ChangeColumns {
         Object other(Cursor cursor) {
             long number = cursor.whole();
             long found = switch (unit) {
-                case "Milliseconds" -> Math.multiplyExact(number, 1000L);
+                case "Milliseconds" -> Times.ofMillis(number);
                 case "Nanoseconds" -> Math.floorDiv(number, 1000L);
                 default -> number;
             };
@@ -253,17 +252,10 @@ final class ChangeColumns {
         }
     }
 
-    private static byte[] decode(byte[] bytes, int from, int to) {
-        if ((to - from) % 4 != 0) {
-            throw Unusual.RECORD;
-        }
-        return Base64.getDecoder().decode(Arrays.copyOfRange(bytes, from, to));
-    }
-
     private static final class Bytes extends Plain {
         @Override
         Object text(byte[] bytes, int from, int to) {
-            return decode(bytes, from, to);
+            return Readers.decode(bytes, from, to);
         }
     }
 
@@ -305,7 +297,7 @@ final class ChangeColumns {
         }
 
         private static BigInteger number(byte[] bytes, int from, int to) {
-            byte[] found = decode(bytes, from, to);
+            byte[] found = Readers.decode(bytes, from, to);
             BigInteger number = found.length == 0 || found.length > MOST_BYTES ? null : new BigInteger(found);
             // The text is a DECIMAL(38, 0) on its way.
             if (number == null || new BigDecimal(number).precision() > Decimals.MOST_DIGITS) {
@@ -364,11 +356,12 @@ final class ChangeColumns {
         @Override
         Object text(byte[] bytes, int from, int to) {
             int digits = 0;
+            int points = 0;
             for (int at = from; at < to; at++) {
                 boolean isDigit = bytes[at] >= '0' && bytes[at] <= '9';
                 digits += isDigit ? 1 : 0;
                 boolean isSign = at == from && bytes[at] == '-';
-                boolean isPoint = bytes[at] == '.' && at > from && at < to - 1;
+                boolean isPoint = bytes[at] == '.' && at > from && at < to - 1 && points++ == 0;
                 if (!isDigit && !isSign && !isPoint) {
                     throw Unusual.RECORD;
                 }

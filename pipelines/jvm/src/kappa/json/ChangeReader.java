@@ -72,7 +72,7 @@ public final class ChangeReader implements Serializable {
         }
         try {
             return read(key, value, offset);
-        } catch (RuntimeException unusual) {
+        } catch (Unusual record) {
             return null;
         } finally {
             cursor.close();
@@ -256,7 +256,7 @@ public final class ChangeReader implements Serializable {
                 return beforeAt < 0 ? null : new GenericInternalRow(before.write(before.length()));
             case "time":
                 Long time = source.time();
-                return time == null ? null : (Object) Math.multiplyExact(time, 1000L);
+                return time == null ? null : (Object) Times.ofMillis(time);
             case "snapshot":
                 return source.snapshot();
             case "table":

@@ -123,6 +123,6 @@ final class ChangeSource {
         if (!file.matches()) {
             throw Unusual.RECORD;
         }
-        return Math.addExact(Long.parseLong(file.group(1)) << FILE_BITS, place);
+        return (Long.parseLong(file.group(1)) << FILE_BITS) + place;
     }
 }

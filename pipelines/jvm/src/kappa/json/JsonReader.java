@@ -50,7 +50,7 @@ public final class JsonReader implements Serializable {
         try {
             cursor.token();
             return reader.read(cursor);
-        } catch (RuntimeException unusual) {
+        } catch (Unusual record) {
             return null;
         } finally {
             cursor.close();

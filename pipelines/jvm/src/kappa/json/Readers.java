@@ -1,8 +1,10 @@
 package kappa.json;
 
 import java.math.BigDecimal;
+import java.math.RoundingMode;
 import java.time.ZoneId;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -232,7 +234,11 @@ final class Readers {
             BigDecimal found = cursor.count > 18
                     ? new BigDecimal(cursor.written())
                     : BigDecimal.valueOf(cursor.isNegative ? -cursor.digits : cursor.digits, cursor.scale);
-            return Decimal.apply(found, precision, places);
+            BigDecimal rounded = found.setScale(places, RoundingMode.HALF_UP);
+            if (rounded.precision() > precision) {
+                throw Unusual.RECORD;
+            }
+            return Decimal.apply(rounded, precision, places);
         }
     }
 
@@ -331,11 +337,19 @@ final class Readers {
         @Override
         byte[] read(Cursor cursor) {
             int from = startOfText(cursor);
-            int to = cursor.plain();
-            if ((to - from) % 4 != 0) {
-                throw Unusual.RECORD;
-            }
-            return Base64.getDecoder().decode(java.util.Arrays.copyOfRange(cursor.bytes, from, to));
+            return decode(cursor.bytes, from, cursor.plain());
+        }
+    }
+
+    /** Return what a text between two places is in Base64. */
+    static byte[] decode(byte[] bytes, int from, int to) {
+        if ((to - from) % 4 != 0) {
+            throw Unusual.RECORD;
+        }
+        try {
+            return Base64.getDecoder().decode(Arrays.copyOfRange(bytes, from, to));
+        } catch (IllegalArgumentException other) {
+            throw Unusual.RECORD;
         }
     }
 

@@ -78,6 +78,14 @@ final class Times {
         return high < 0 || high > 9 || low < 0 || low > 9 ? -100_000 : 10 * high + low;
     }
 
+    /** Return the microseconds of milliseconds since 1970. */
+    static long ofMillis(long millis) {
+        if (millis > Long.MAX_VALUE / 1000 || millis < Long.MIN_VALUE / 1000) {
+            throw Unusual.RECORD;
+        }
+        return millis * 1000;
+    }
+
     static boolean isDate(int length) {
         return length == DATE;
     }
