@@ -114,7 +114,7 @@ class Faults:
 
     def _choose(self, role: str) -> str:
         selector = {"driver": "kappa-platform.io/role=driver", "executor": "spark-role=executor"}[role]
-        pods = self.place.find("pods", "-l", selector, "--field-selector=status.phase=Running")
+        pods = self.place.find("pods", selector, fields="status.phase=Running")
         return str(self.random.choice(pods)["metadata"]["name"])
 
     def _wait(self) -> float:

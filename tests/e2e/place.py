@@ -10,7 +10,7 @@ from string import Template
 from typing import Any, NoReturn
 
 from e2e.installation import name_place
-from e2e.reads import list_pods, read_resource
+from e2e.reads import list_objects, list_pods, read_resource
 from e2e.screen import build_screen
 from kappa_crds.conditions import Condition, find_condition
 from kappa_crds.kinds import find_kind
@@ -87,9 +87,13 @@ class Place:
         """Change the spec of a resource."""
         self.kubectl("patch", resource, "--type=merge", "-p", json.dumps({"spec": spec}))
 
-    def find(self, kind: str, *arguments: str) -> list[dict[str, Any]]:
+    def find(self, kind: str, labels: str = "", fields: str = "") -> list[dict[str, Any]]:
         """Return the objects of a kind as JSON."""
-        items: list[dict[str, Any]] = json.loads(self.kubectl("get", kind, "-o", "json", *arguments))["items"]
+        return list_objects(self.name, kind, labels, fields)
+
+    def find_all(self, kinds: str) -> list[dict[str, Any]]:
+        """Return the objects of several kinds as JSON, as kubectl names the kinds."""
+        items: list[dict[str, Any]] = json.loads(self.kubectl("get", kinds, "-o", "json"))["items"]
         return items
 
     def get(self, kind: str, name: str) -> AnyResource:
@@ -140,8 +144,8 @@ class Place:
 
     def events(self, name: str) -> list[tuple[str, str]]:
         """Return reason and message of the Events about an object, the oldest first."""
-        about = f"involvedObject.name={name}"
-        found = self.find("events", "--field-selector", about, "--sort-by=.metadata.creationTimestamp")
+        found = self.find("events", fields=f"involvedObject.name={name}")
+        found.sort(key=lambda each: str(each["metadata"]["creationTimestamp"]))
         return [(each["reason"], each.get("message", "")) for each in found]
 
     def await_reason(self, kind: str, name: str, reason: str, seconds: float = 60) -> Condition:

@@ -12,6 +12,11 @@ from kappa_crds import GROUP, VERSION
 from lab.errors import LabError
 from lab.paths import KUBECONFIG
 
+_CORE = {
+    "pods": "pod", "events": "event", "configmaps": "config_map", "persistentvolumeclaims": "persistent_volume_claim",
+}  # fmt: skip
+_VERSIONS = {"events.k8s.io": ("events.k8s.io", "v1")}
+
 
 @functools.cache
 def _client() -> Any:
@@ -30,11 +35,23 @@ def read_resource(namespace: str, plural: str, name: str) -> dict[str, Any]:
 
 def list_pods(namespace: str, labels: str = "") -> list[dict[str, Any]]:
     """Return the pods with the labels, or all, as JSON; raise LabError where the API server gives none."""
-    api: Any = kubernetes.client.CoreV1Api(_client())
-    answer = _try(
-        f"pods of {namespace}",
-        lambda: api.list_namespaced_pod(namespace, label_selector=labels, _preload_content=False),
-    )
+    return list_objects(namespace, "pods", labels)
+
+
+def list_objects(namespace: str, kind: str, labels: str = "", fields: str = "") -> list[dict[str, Any]]:
+    """Return objects by the plural of their kind, with its group where it is not the core's or the platform's; LabError where there is no answer."""
+    plural, _, group = kind.partition(".")
+    chosen = {"label_selector": labels, "field_selector": fields, "_preload_content": False}
+    if plural in _CORE and not group:
+        read = getattr(kubernetes.client.CoreV1Api(_client()), f"list_namespaced_{_CORE[plural]}")
+        answer = _try(f"{kind} of {namespace}", lambda: read(namespace, **chosen))
+    else:
+        api: Any = kubernetes.client.CustomObjectsApi(_client())
+        version = _VERSIONS.get(group, (GROUP, VERSION))
+        answer = _try(
+            f"{kind} of {namespace}",
+            lambda: api.list_namespaced_custom_object(*version, namespace, plural, **chosen),
+        )
     items: list[dict[str, Any]] = json.loads(answer.data)["items"]
     return items
 

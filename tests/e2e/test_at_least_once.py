@@ -78,7 +78,7 @@ class Load:
 
 def list_executors(place: Place) -> set[str]:
     """Return the names of the executors that run."""
-    found = place.find("pods", "-l", "spark-role=executor", "--field-selector=status.phase=Running")
+    found = place.find("pods", "spark-role=executor", fields="status.phase=Running")
     return {each["metadata"]["name"] for each in found}
 
 

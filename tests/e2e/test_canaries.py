@@ -180,9 +180,9 @@ def check_planted(found: list[tuple[str, str]]) -> None:
 
 def watch_failure(place: Place) -> dict[str, bytes]:
     """Return processes, log and objects of a pod of the pipeline that fails, from its start to its end."""
-    selector = ("-l", f"{PIPELINE_LABEL}=fails")
-    place.wait(lambda: any(map(is_running, place.find("pods", *selector))), "the other pipeline starts", 120)
-    (pod, *_) = filter(is_running, place.find("pods", *selector))
+    selector = f"{PIPELINE_LABEL}=fails"
+    place.wait(lambda: any(map(is_running, place.find("pods", selector))), "the other pipeline starts", 120)
+    (pod, *_) = filter(is_running, place.find("pods", selector))
     name = pod["metadata"]["name"]
     shown = read_processes(place, pod)
     log = place.kubectl("logs", "--follow", name, timeout=180)
@@ -251,7 +251,7 @@ def gather_objects(place: Place) -> dict[str, str]:
     """Return all objects of the namespace but Secrets, the report, and the log and metrics of the operator."""
     kinds = kubectl("api-resources", "--namespaced", "--verbs=list", "-o", "name").split()
     listed = ",".join(kind for kind in kinds if kind != "secrets" and not kind.endswith("metrics.k8s.io"))
-    shown = {f"objects of {kind}": text for kind, text in group_by_kind(place.find(listed)).items()}
+    shown = {f"objects of {kind}": text for kind, text in group_by_kind(place.find_all(listed)).items()}
     shown["report of lag"] = place.kappa("lag")
     names = kubectl(
         "get", "pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=kappa-operator", "-o", "name"

@@ -154,9 +154,8 @@ def test_a_joined_view_equals_the_database_although_processes_are_killed(shop: S
     writer.start()
     try:
         place.kubectl("delete", "pod", "main-connect-0", "--grace-period=0", "--force")
-        place.wait(
-            lambda: place.ready("CDCSource", "shop").status == "False", "the lost worker is noticed", 60
-        )
+        place.wait(lambda: _count_workers(place) == "0/1", "the lost worker is noticed", 60)
+        place.await_ready("kafkacluster/main")
         place.await_ready("cdcsource/shop")
         shop.database.restart(graceful=False)
         place.wait(lambda: _count_active_slots(shop) == 1, "the connector reads again", 240)
@@ -172,6 +171,13 @@ def test_a_joined_view_equals_the_database_although_processes_are_killed(shop: S
         lambda: _read_table(f"{place.name}-items", "product", "quantity") == items, "items are equal", 60
     )
     assert len(shop.query("SELECT slot_name FROM pg_replication_slots")) == 1
+
+
+def _count_workers(place: Place) -> str | None:
+    """Return the ready and the wanted workers. The source itself may not be checked before a new worker is ready."""
+    status = place.get("KafkaCluster", "main").status
+    assert isinstance(status, KafkaClusterStatus)
+    return None if status.connect is None else status.connect.workers
 
 
 def _count_active_slots(shop: Shop) -> int:
@@ -260,7 +266,7 @@ def test_a_pod_proves_that_all_topics_equal_their_tables(shop: Shop) -> None:
 
 def test_a_foreign_pod_reaches_no_port_of_a_worker(shop: Shop) -> None:
     place = shop.place
-    address = str(place.find("pods", "-l", "kappa-platform.io/connect=main")[0]["status"]["podIP"])
+    address = str(place.find("pods", "kappa-platform.io/connect=main")[0]["status"]["podIP"])
     place.admit_egress(app="foreign")
     targets = [(address, 8443), (address, 8080), ("kafka.kafka.svc", 9092)]
     assert find_open(place, "foreign", targets, app="foreign") == {("kafka.kafka.svc", 9092)}
@@ -269,7 +275,7 @@ def test_a_foreign_pod_reaches_no_port_of_a_worker(shop: Shop) -> None:
 def test_a_pod_that_has_the_labels_of_a_worker_is_refused_without_a_certificate(shop: Shop) -> None:
     """The NetworkPolicy admits it. The StatefulSet does not adopt it, as its name has no number."""
     place = shop.place
-    address = str(place.find("pods", "-l", "kappa-platform.io/connect=main")[0]["status"]["podIP"])
+    address = str(place.find("pods", "kappa-platform.io/connect=main")[0]["status"]["podIP"])
     script = f"import time; time.sleep(5)\n{_REFUSED}"
     labels = {"kappa-platform.io/connect": "main"}
     log = run_pod(place, "imitation", "python3", "-c", script, address, **labels)

@@ -104,7 +104,7 @@ class ShopFaults(Faults):
         return f"{database.pod} was killed, and ready again after {time.monotonic() - began:.1f} s"
 
     def _choose_worker(self) -> str:
-        pods = self.place.find("pods", "--field-selector=status.phase=Running")
+        pods = self.place.find("pods", fields="status.phase=Running")
         names = [pod["metadata"]["name"] for pod in pods]
         return str(self.random.choice([name for name in names if name.startswith("main-connect-")]))
 

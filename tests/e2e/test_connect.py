@@ -120,13 +120,13 @@ def test_a_worker_that_is_killed_is_reported_within_seconds_and_comes_back(place
 
 
 def test_an_unchanged_worker_is_not_replaced_by_credentials_of_a_database(place: Place) -> None:
-    before = [each["metadata"]["uid"] for each in place.find("pods", "-l", "kappa-platform.io/role=connect")]
+    before = [each["metadata"]["uid"] for each in place.find("pods", "kappa-platform.io/role=connect")]
     place.kubectl("create", "secret", "generic", "main-connect-sources", "--from-literal=shop.password=x")
     place.patch("kafkacluster/main", {"checkInterval": "30s"})
     mounted = ("exec", "main-connect-0", "--", "ls", "/etc/kappa/sources")
     seconds = measure(lambda: "shop.password" in place.kubectl(*mounted), place, "the key is mounted", 150)
     assert seconds < 150
-    after = [each["metadata"]["uid"] for each in place.find("pods", "-l", "kappa-platform.io/role=connect")]
+    after = [each["metadata"]["uid"] for each in place.find("pods", "kappa-platform.io/role=connect")]
     assert after == before
 
 
@@ -155,12 +155,12 @@ def is_pod_ready(pod: dict[str, Any]) -> bool:
 
 def test_a_certificate_that_is_due_is_renewed_and_workers_with_both_trust_each_other(place: Place) -> None:
     await_workers(place, "2/2")
-    before = {each["metadata"]["name"]: each["metadata"]["uid"] for each in place.find("pods", "-l", WORKERS)}
+    before = {each["metadata"]["name"]: each["metadata"]["uid"] for each in place.find("pods", WORKERS)}
     aged = age_certificate(place)
     place.patch("kafkacluster/main", {"checkInterval": "31s"})
 
     def list_replaced() -> list[str]:
-        pods = place.find("pods", "-l", WORKERS)
+        pods = place.find("pods", WORKERS)
         ready = (each["metadata"] for each in pods if is_pod_ready(each))
         return [each["name"] for each in ready if before.get(each["name"]) != each["uid"]]
 
@@ -181,7 +181,7 @@ def test_workers_are_scaled_and_removed_and_their_topics_stay(place: Place) -> N
     await_workers(place, "1/1")
     place.patch("kafkacluster/main", {"connect": None})
     gone = "kappa-platform.io/role=connect"
-    place.wait(lambda: not place.find("pods", "-l", gone), "workers are gone", 120)
+    place.wait(lambda: not place.find("pods", gone), "workers are gone", 120)
     place.wait(lambda: read_condition(place) is None, "the condition is gone", 30)
     place.patch("kafkacluster/main", {"connect": _CLUSTER["spec"]["connect"]})  # type: ignore[index]
     await_workers(place, "2/2")

@@ -120,13 +120,13 @@ def check_once(found: dict[str, Counter[Row]]) -> None:
 def kill_executor(place: Place, written: list[int]) -> None:
     """Kill an executor under load, and wait until there are two and all that was written has its rows. The driver continues."""
     before = place.pipeline().active
-    executors = place.find("pods", "-l", "spark-role=executor", "--field-selector=status.phase=Running")
+    executors = place.find("pods", "spark-role=executor", fields="status.phase=Running")
     names = sorted(each["metadata"]["name"] for each in executors)
     assert len(names) == 2, names
     kill_processes(names[0], place.name)
 
     def are_two() -> bool:
-        found = place.find("pods", "-l", "spark-role=executor", "--field-selector=status.phase=Running")
+        found = place.find("pods", "spark-role=executor", fields="status.phase=Running")
         return len({each["metadata"]["name"] for each in found} - {names[0]}) == 2
 
     place.wait(are_two, "another executor runs", START_SECONDS)

@@ -69,7 +69,7 @@ def test_prometheus_finds_the_operator_and_the_drivers_by_monitors_and_by_annota
     watched: Monitoring, running_count: Counting
 ) -> None:
     monitors = f"{NAMESPACE}/kappa-.+"
-    driver = running_count.place.find("pods", "-l", "kappa-platform.io/role=driver")[0]["status"]["podIP"]
+    driver = running_count.place.find("pods", "kappa-platform.io/role=driver")[0]["status"]["podIP"]
     replicas = json.loads(kubectl("get", "pods", "-n", NAMESPACE, "-o", "json"))["items"]
     expected = {f"{driver}:8443", *(f"{each['status']['podIP']}:8444" for each in replicas)}
     wait_for(lambda: expected <= find_targets(watched, monitors), f"{expected} are scraped")

@@ -48,9 +48,7 @@ def stranger(platform: None) -> Iterator[Place]:
 
 
 def find_pod(place: Place, role: str) -> str:
-    (pod, *_) = place.find(
-        "pods", "-l", f"kappa-platform.io/role={role}", "--field-selector=status.phase=Running"
-    )
+    (pod, *_) = place.find("pods", f"kappa-platform.io/role={role}", fields="status.phase=Running")
     return str(pod["status"]["podIP"])
 
 

@@ -92,7 +92,7 @@ def test_kubectl_scale_starts_a_new_revision_with_that_many_executors(counting: 
         )
     )
     assert (scale["spec"]["replicas"], scale["status"]["replicas"]) == (1, 1)
-    executors = counting.place.find("pods", "-l", scale["status"]["selector"])
+    executors = counting.place.find("pods", scale["status"]["selector"])
     assert [pod["status"]["phase"] for pod in executors] == ["Running"]
 
 

@@ -31,7 +31,7 @@ def read_versions(place: Place) -> dict[str, str]:
         f"{item['kind']}/{item['metadata']['name']}": item["metadata"][
             "uid" if item["kind"] == "Pod" else "resourceVersion"
         ]
-        for item in place.find(_KINDS)
+        for item in place.find_all(_KINDS)
     }
 
 

@@ -58,7 +58,7 @@ def test_no_secret_is_in_objects_events_logs_arguments_or_metrics(guarded: Guard
             *("logs", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=kappa-operator", "--tail=-1")
         ),
     }
-    for pod in [pod["metadata"]["name"] for pod in place.find("pods", "-l", "kappa-platform.io/pipeline")]:
+    for pod in [pod["metadata"]["name"] for pod in place.find("pods", "kappa-platform.io/pipeline")]:
         shown[f"log of {pod}"] = place.kubectl("logs", pod)
         shown[f"processes of {pod}"] = place.kubectl("exec", pod, "--", "python3", "-c", _LOOK_INSIDE)
     metrics = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:8080/metrics').read().decode())"

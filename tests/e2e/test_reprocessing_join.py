@@ -150,7 +150,7 @@ def write_order(namespace: str, started: datetime) -> Callable[[Producer, int], 
 
 
 def count_executors(place: Place) -> int:
-    return len(place.find("pods", "-l", "spark-role=executor", "--field-selector=status.phase=Running"))
+    return len(place.find("pods", "spark-role=executor", fields="status.phase=Running"))
 
 
 def compute_total(seq: int, sign: int) -> int:
@@ -167,9 +167,7 @@ def test_a_join_on_an_executor_is_reprocessed_and_a_consumer_group_continues(pla
         place.await_ready("pipeline/paid", START_SECONDS)
         assert count_executors(place) == 1
         time.sleep(_WARM_UP_SECONDS)
-        fixed = place.find("pipelines.kappa-platform.io", "--field-selector=metadata.name=paid")[0]["spec"][
-            "views"
-        ]
+        fixed = place.find("pipelines.kappa-platform.io", fields="metadata.name=paid")[0]["spec"]["views"]
         fixed[0]["sql"] = fixed[0]["sql"].replace("o.amount - coalesce", "o.amount + coalesce")
         place.patch("kpp/paid", {"views": fixed})
         name = find_name(place, "paid")

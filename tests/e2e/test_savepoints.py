@@ -143,7 +143,7 @@ def test_what_no_savepoint_needs_any_more_is_free(counting: Counting) -> None:
     assert any("that only it needed are free" in note for note in said), said
     assert "files of savepoints" in kappa(counting, "gc", "--wait")
     workers = "app.kubernetes.io/managed-by=kappa-operator,!kappa-platform.io/revision"
-    place.wait(lambda: not place.find("pods", "-l", workers), "pods that have done their work are gone", 30)
+    place.wait(lambda: not place.find("pods", workers), "pods that have done their work are gone", 30)
 
 
 @pytest.mark.chaos

@@ -51,7 +51,7 @@ class Sources:
 
     def count_executors(self, pipeline: str) -> int:
         labels = f"kappa-platform.io/pipeline={pipeline},kappa-platform.io/role=executor"
-        return sum(pod["status"]["phase"] == "Running" for pod in self.place.find("pods", "-l", labels))
+        return sum(pod["status"]["phase"] == "Running" for pod in self.place.find("pods", labels))
 
     def write_bids(self, *hours: float) -> None:
         rows = [json.dumps({"v": 1, "ts": at(each).isoformat()}) for each in hours]

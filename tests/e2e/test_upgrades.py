@@ -122,7 +122,7 @@ def test_another_nonce_is_a_new_driver_and_nothing_else(counting: Counting) -> N
         counting.check()
     assert len(counting.place.drivers()) <= 2, "the one that runs, and the last one that has ended"
     history = "kappa-platform.io/revision,app.kubernetes.io/instance=counts"
-    assert len(counting.place.find("configmaps", "-l", history)) == 2
+    assert len(counting.place.find("configmaps", history)) == 2
 
 
 def test_without_a_standby_driver_the_change_is_refused_and_the_active_driver_continues(
