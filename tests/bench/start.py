@@ -82,7 +82,9 @@ class Side:
     def build_command(self, folder: Path) -> list[str]:
         """Return the command that runs the entrypoint with the image as its root, and a folder of the machine at the same place in it."""
         variables = [f"{name}={value}" for name, value in self.environment.items()]
-        entrypoint = ["/usr/bin/env", *variables, "bash", "-p", "/opt/entrypoint.sh", "driver"]
+        # With the folder of the machine's bytecode, Python would compile all modules of the image at each start.
+        without = ["/usr/bin/env", "-u", "PYTHONPYCACHEPREFIX"]
+        entrypoint = [*without, *variables, "bash", "-p", "/opt/entrypoint.sh", "driver"]
         return ["unshare", "--mount", "bash", "-c", _ENTER, str(self.root), str(folder), *entrypoint]
 
 
