@@ -15,6 +15,7 @@ from kappa_pipelines.revision.load import load_revision
 from kappa_pipelines.revision.names import assign_owners, check_names, explain_cycle, explain_unknown_name
 from kappa_pipelines.revision.settings import (
     CHECKPOINT_SETTINGS,
+    CHECKSUM_THREADS,
     EXTENSIONS,
     build_spark_settings,
     build_state_settings,
@@ -137,6 +138,22 @@ def test_on_a_local_disk_files_of_a_checkpoint_are_renamed_without_other_program
     found = settings.get("spark.sql.streaming.checkpointFileManagerClass", "")
     assert found.rpartition(".")[2] == manager
     assert settings.get("spark.hadoop.fs.file.impl", "").rpartition(".")[2] == file_system
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "partitions", "threads"),
+    [
+        ("file:/ck", 8, "0"),
+        ("s3a://bucket/ck", 8, "4"),
+        ("s3a://bucket/ck", 200, "2"),
+        ("hdfs://ck", 1000, "0"),
+    ],
+)
+def test_threads_for_checksums_are_bounded_in_a_jvm(checkpoint: str, partitions: int, threads: str) -> None:
+    revision = _revision()
+    tuning = revision.tuning.replace(shuffle_partitions=partitions)
+    settings = build_spark_settings(revision.replace(checkpoint=checkpoint, tuning=tuning))
+    assert settings[CHECKSUM_THREADS] == threads
 
 
 def test_checks_without_which_results_are_wrong_cannot_be_switched_off() -> None:
