@@ -14,11 +14,13 @@ from typing import Any
 
 import duckdb
 import pandas as pd
+from pyspark.sql import DataFrame
 
 from kappa_crds import API_VERSION
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.quantities import parse_duration
 from kappa_crds.source import Source
+from kappa_pipelines.analysis.catalyst import get_plan
 from kappa_pipelines.laptop.compare import compare_rows, read_rows
 from kappa_pipelines.laptop.records import Record
 from kappa_pipelines.laptop.revision import build_local_revision
@@ -180,3 +182,12 @@ def answer_by_duckdb(sources: Sequence[Source], batch: str, rows: Rows) -> list[
 
 def _plain(value: Any) -> Any:
     return value.astimezone(UTC) if isinstance(value, datetime) else value
+
+
+def optimize(rows: DataFrame) -> Any:
+    """Return the optimized plan of these rows, as a query has it."""
+    spark, jvm = rows.sparkSession._jsparkSession, rows.sparkSession._jvm
+    assert jvm is not None
+    execution = jvm.org.apache.spark.sql.execution.QueryExecution
+    normalized = execution.normalize(spark, get_plan(rows), jvm.scala.Option.empty())
+    return spark.sessionState().optimizer().execute(normalized)

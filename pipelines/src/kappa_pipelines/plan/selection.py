@@ -4,7 +4,6 @@ The filter is above all that computes the rows, and Spark moves it down as far a
 keys, to both sides of a join. Where Spark's own rules are not enough for that, nothing is moved.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -32,8 +31,6 @@ from kappa_pipelines.sandbox.check import Place, check_plan, parse_expression
 from kappa_pipelines.sinks.kafka import find_value_columns
 from kappa_pipelines.sources.event_time import any_row
 
-_SESSION = "spark.sessionWindow"
-"""Metadata key of the key of an aggregation by sessions."""
 _SUBQUERIES = ("ScalarSubquery", "Exists", "InSubquery", "ListQuery")
 
 
@@ -66,8 +63,7 @@ def build_selection(sink: Sink, rows: DataFrame, sql: str) -> Selection:
 def apply_selection(rows: DataFrame, selection: Selection) -> DataFrame:
     """Return the rows for which the condition is true."""
     filtered = rows.where(f.expr(selection.sql))
-    plan = get_plan(filtered)
-    is_held = _sets_watermark(plan.child()) or _selects_sessions(plan)
+    is_held = _sets_watermark(get_plan(filtered).child())
     return rows.where(any_row()).where(f.expr(selection.sql)) if is_held else filtered
 
 
@@ -149,47 +145,3 @@ def _sets_watermark(plan: Any) -> bool:
     if kind == "Filter" and not plan.condition().deterministic():
         return any(map(_sets_watermark, children_of(plan.child())))
     return any(map(_sets_watermark, children_of(plan)))
-
-
-def _selects_sessions(plan: Any) -> bool:
-    """Return whether a filter may be over sessions: Spark moves one over their start or end below where sessions of single rows are merged.
-
-    One over their other keys is right. Those are found where views just pass them on.
-    """
-    nodes = list(_walk(plan))
-    keys = [items(each.groupingExpressions()) for each in nodes if kind_of(each) == "Aggregate"]
-    merged = [each for each in keys if any(map(_is_session, each))]
-    if not merged:
-        return False
-    passed = {
-        _id_of(key) for key in merged[0] if kind_of(key) == "AttributeReference" and not _is_session(key)
-    }
-    lists = [each.projectList() for each in nodes if kind_of(each) == "Project"]
-    lists += [each.aggregateExpressions() for each in nodes if kind_of(each) == "Aggregate"]
-    aliases = {
-        _id_of(each): _id_of(each.child())
-        for columns in lists
-        for each in items(columns)
-        if kind_of(each) == "Alias" and kind_of(each.child()) == "AttributeReference"
-    }
-    for column in map(_id_of, items(plan.condition().references().toSeq())):
-        found = column
-        while found in aliases:
-            found = aliases[found]
-        if found not in passed or len(merged) > 1:
-            return True
-    return False
-
-
-def _walk(plan: Any) -> Iterator[Any]:
-    yield plan
-    for child in children_of(plan):
-        yield from _walk(child)
-
-
-def _is_session(key: Any) -> bool:
-    return kind_of(key) == "AttributeReference" and bool(key.metadata().contains(_SESSION))
-
-
-def _id_of(column: Any) -> int:
-    return int(column.exprId().id())
