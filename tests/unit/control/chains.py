@@ -40,7 +40,10 @@ def find_chain_end(topic: str) -> dict[int, int]:
 
 
 class ChainLife(ShadowLife):
-    """A life with further Pipelines. `mixed` has what the outputs resolved to when some were old and some were new."""
+    """A life with further Pipelines. `mixed` has what the outputs resolved to when some were old and some were new.
+
+    A Pipeline that was `deleted` and is made again is not of the chain: it writes to the topics of its spec.
+    """
 
     graph: ClassVar[Graph] = THREE
     most = 6
@@ -48,6 +51,7 @@ class ChainLife(ShadowLife):
     def __init__(self) -> None:
         super().__init__()
         self.mixed: list[dict[str, str]] = []
+        self.deleted: set[str] = set()
         self._seen: dict[tuple[str, str], list[Any]] = {}
         self._watch()
 
@@ -68,6 +72,7 @@ class ChainLife(ShadowLife):
         forked = super().fork()
         assert isinstance(forked, ChainLife)
         forked.mixed, forked._seen = copy.copy(self.mixed), copy.copy(self._seen)
+        forked.deleted = copy.copy(self.deleted)
         forked._watch()
         return forked
 
@@ -92,9 +97,14 @@ class ChainLife(ShadowLife):
         key = body["kind"], body["metadata"]["name"]
         if key[0] in ("Pipeline", "Reprocessing") and self._seen.get(key) != seen:
             self._seen[key] = seen
-            found = resolve_all(self)
-            if len({".r" in each.topic for each in found.values()}) > 1:
-                self.mixed.append({name: each.topic for name, each in found.items()})
+            found = self.resolve_chain()
+            if len({".r" in each for each in found.values()}) > 1:
+                self.mixed.append(found)
+
+    def resolve_chain(self) -> dict[str, str]:
+        """Return the topics that the outputs of the chain are in now."""
+        found = resolve_all(self).items()
+        return {name: alias.topic for name, alias in found if name not in self.deleted}
 
     def find_end(self, topic: str) -> dict[int, int]:
         """Return the end of a topic: each version of each has another one."""
@@ -143,6 +153,8 @@ def delete_member(name: str) -> Step:
     """Delete a further Pipeline. One of its name that is made later has drivers of the same names."""
 
     def step(life: Life) -> None:
+        assert isinstance(life, ChainLife)
+        life.deleted.add(name)
         life.node.made = [pod for pod in life.node.made if not pod.startswith(f"{name}-driver-")]
         life.operator.cluster.remove(ObjectRef(API_VERSION, "Pipeline", "shop", name))
 

@@ -16,7 +16,6 @@ from unit.control.chains import (
     delete_member,
     fail_member,
     reprocess_downstream,
-    resolve_all,
     write_member,
 )
 from unit.control.lives import CRASH, HOPELESS, Step, both, lose_driver, write
@@ -132,4 +131,4 @@ async def test_whatever_happens_outputs_are_never_of_two_versions(
     await life.settle()
     check(life)
     assert life.mixed == []
-    assert len({".r" in each.topic for each in resolve_all(life).values()}) == 1
+    assert len({".r" in topic for topic in life.resolve_chain().values()}) == 1
