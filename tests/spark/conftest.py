@@ -1,5 +1,6 @@
 """Real Spark and real Kafka: one session and one broker for a test process, topics and checkpoints for each test."""
 
+import gc
 import os
 import runpy
 import threading
@@ -126,6 +127,16 @@ def spark() -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+    _close_clients(session)
+
+
+def _close_clients(session: SparkSession) -> None:
+    """End the threads of Kafka's clients before the process ends: one that connects to a broker meanwhile crashes it in OpenSSL.
+
+    Each driver of a test has clients, and its listener is kept until the JVM releases it.
+    """
+    session.sparkContext._gateway.gateway_property.pool.dict.clear()  # type: ignore[union-attr]
+    gc.collect()
 
 
 @pytest.fixture
