@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType
 
-from kappa_crds.comparison import ComparisonRequest, ComparisonSummary, OutputRange, Semantics
+from kappa_crds.comparison import ComparisonRequest, ComparisonSummary, Semantics
 from kappa_crds.progress import ComparisonState, DriverRole, HoldPhase
 from kappa_crds.replay import ReplayProfile
 from kappa_crds.revision import KafkaConnection
@@ -116,85 +116,76 @@ def write_orders(bootstrap: str, topic: str) -> None:
     assert producer.flush(30) == 0
 
 
+MOST = 700
+"""Records of a batch, of 2,880, so that the late one is in a later batch than its window."""
+
+
+def build_version(broker: Broker, topics: Topics, folder: Path, orders: str, total: str) -> tuple[Any, Any]:
+    """Return the topics and the revision of a version that computes the totals so, by hour and of all time."""
+    names = {"orders": orders, **{name: topics.make(name, partitions=2) for name in ("hours", "sums")}}
+    view = {"from": "orders", "key": ["k"], "tumbling": "1h", "aggregates": {"n": "count(*)", "total": total}}
+    sums = f"SELECT k, {total} AS total FROM orders GROUP BY k"  # noqa: S608 - not of a stranger
+    spec = {
+        "sources": [TIMED],
+        "views": [{"name": "hourly", "window": view}, {"name": "added", "sql": sums, "allowUnboundedState": True}],
+        "sinks": [
+            {"name": "hours", "from": "hourly", "kafka": {"topic": "hours", "key": ["k", "window_start"]}},
+            {"name": "sums", "from": "added", "mode": "update", "kafka": {"topic": "sums", "key": ["k"]}},
+        ],
+    }  # fmt: skip
+    revision = build_revision(spec, folder / names["hours"], broker.bootstrap, topics=names, pipeline="some")
+    return names, revision
+
+
+def follow(driver: Any) -> dict[str, int]:
+    """Wait until all is read, and return the rows of state by sink."""
+    driver.wait_for("the replay ends", lambda p: p.queries and not p.replaying)
+    found = driver.wait_for_records(len(KEYS) * 72 - 57 + 1)
+    return {query.sink: query.state_rows for query in found.queries}
+
+
+def compare(driver: Any, broker: Broker, old: str, new: str, semantics: Semantics) -> ComparisonSummary:
+    """Have a driver compare two topics up to their ends, and return the result."""
+    kafka = KafkaConnection(bootstrap_servers=(broker.bootstrap,))
+    old_range, new_range = (TopicBounds(kafka, committed=True).find_range(each) for each in (old, new))
+    request = ComparisonRequest(name=f"some.{new}", semantics=semantics, old=old_range, new=new_range)
+    assert driver.driver.request_comparison(request)
+
+    def find(progress: Any) -> Any:
+        return next((each for each in progress.comparisons if each.name == request.name and each.ended), None)
+
+    found = find(driver.wait_for("it is compared", find))
+    assert found.state is ComparisonState.DONE, found.failure
+    summary: ComparisonSummary = found.summary
+    return summary
+
+
 @pytest.mark.chaos  # three drivers with state
 def test_the_planted_differences_of_the_selected_keys_are_found_and_state_has_only_them(
     run: Any, broker: Broker, topics: Topics, tmp_path: Path
 ) -> None:
     orders = topics.make("orders", partitions=3, **{"retention.ms": "-1"})
     write_orders(broker.bootstrap, orders)
-    most = 700  # of 2,880 records, so the late one is in a later batch than its window
-
-    def build(total: str) -> Any:
-        names = {"orders": orders, **{name: topics.make(name, partitions=2) for name in ("hours", "sums")}}
-        view = {
-            "from": "orders",
-            "key": ["k"],
-            "tumbling": "1h",
-            "aggregates": {"n": "count(*)", "total": total},
-        }
-        sums = f"SELECT k, {total} AS total FROM orders GROUP BY k"  # noqa: S608 - not of a stranger
-        spec = {
-            "sources": [TIMED],
-            "views": [{"name": "hourly", "window": view}, {"name": "added", "sql": sums, "allowUnboundedState": True}],
-            "sinks": [
-                {"name": "hours", "from": "hourly", "kafka": {"topic": "hours", "key": ["k", "window_start"]}},
-                {"name": "sums", "from": "added", "mode": "update", "kafka": {"topic": "sums", "key": ["k"]}},
-            ],
-        }  # fmt: skip
-        return names, build_revision(
-            spec, tmp_path / names["hours"], broker.bootstrap, topics=names, pipeline="some"
-        )
-
-    def follow(driver: Any) -> dict[str, int]:
-        """Wait until all is read, and return the rows of state by sink."""
-        driver.wait_for("the replay ends", lambda p: p.queries and not p.replaying)
-        found = driver.wait_for_records(len(KEYS) * 72 - 57 + 1)
-        return {query.sink: query.state_rows for query in found.queries}
-
-    old_topics, old = build("sum(v)")
-    active = run(old, role=DriverRole.SHADOW, replay=ReplayProfile(max_records=most))
+    old, revision = build_version(broker, topics, tmp_path, orders, "sum(v)")
+    active = run(revision, role=DriverRole.SHADOW, replay=ReplayProfile(max_records=MOST))
     rows = follow(active)
     assert rows["sums"] == 40
     assert rows["hours"] >= 39
     assert active.stop().graceful
     # The new version counts two orders of the selected keys in another way, and one of another key.
     planted = "sum(CASE WHEN k = 'k07' AND v = 7 OR k IN ('k11', 'k12') AND v > 2700 THEN 1000 ELSE v END)"
-    new_topics, new = build(planted)
-    profile = ReplayProfile(max_records=most, only=ONLY)
-    changed = run(new, role=DriverRole.SHADOW, replay=profile)
+    new, revision = build_version(broker, topics, tmp_path, orders, planted)
+    profile = ReplayProfile(max_records=MOST, only=ONLY)
+    changed = run(revision, role=DriverRole.SHADOW, replay=profile)
     rows = follow(changed)
     assert rows["sums"] == 2
     assert rows["hours"] < 10, "windows of two keys that are not closed"
     assert changed.stop().graceful
-    changed = run(new, role=DriverRole.SHADOW, replay=profile, generation=2)
+    changed = run(revision, role=DriverRole.SHADOW, replay=profile, generation=2)
     changed.wait_until_running()
-    kafka = KafkaConnection(bootstrap_servers=(broker.bootstrap,))
-
-    def find_range(topic: str) -> OutputRange:
-        return TopicBounds(kafka, committed=True).find_range(topic)
-
-    def compare(sink: str, semantics: Semantics) -> ComparisonSummary:
-        request = ComparisonRequest(
-            name=f"some.{sink}",
-            semantics=semantics,
-            old=find_range(old_topics[sink]),
-            new=find_range(new_topics[sink]),
-        )
-        assert changed.driver.request_comparison(request)
-
-        def is_done(progress: Any) -> bool:
-            found = [each for each in progress.comparisons if each.name == request.name]
-            return bool(found) and found[0].ended is not None
-
-        progress = changed.wait_for("it is compared", is_done)
-        (found,) = [each for each in progress.comparisons if each.name == request.name]
-        assert found.state is ComparisonState.DONE, found.failure
-        summary: ComparisonSummary = found.summary
-        return summary
-
-    found = compare("sums", Semantics.TABLE)
+    found = compare(changed, broker, old["sums"], new["sums"], Semantics.TABLE)
     assert count(found) == {"old_rows": 2, "new_rows": 2, "changed": 2}
-    found = compare("hours", Semantics.STREAM)
+    found = compare(changed, broker, old["hours"], new["hours"], Semantics.STREAM)
     # The watermark has closed 23 hours of k11 and all five of k07; an order of each is another one.
     assert (found.old_rows, found.new_rows, found.equal, found.differing) == (28, 28, 26, 2)
     assert changed.stop().graceful
