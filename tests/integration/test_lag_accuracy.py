@@ -37,7 +37,6 @@ PASSWORD = "s3cret-of-ann"
 PROPERTIES = {
     "log.retention.check.interval.ms": "200",
     "log.initial.task.delay.ms": "500",
-    "log.segment.delete.delay.ms": "100",
     "log.cleaner.backoff.ms": "100",
     **acls.PROPERTIES,
 }

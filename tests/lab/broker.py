@@ -115,7 +115,10 @@ class Broker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        died = self._explain_death()
         self._clean_up()
+        if died:
+            raise LabError(died)
 
     @property
     def pid(self) -> int | None:
@@ -165,6 +168,11 @@ class Broker:
         with self.log.open("rb") as log:
             log.seek(marker)
             return b"Kafka Server started" in log.read()
+
+    def _explain_death(self) -> str | None:
+        """Return the end of its log if it ended without being stopped or killed."""
+        code = self._process.poll() if self._process else None
+        return None if code is None else f"the broker ended with code {code}:\n{self.log.read_text()[-3000:]}"
 
     def _clean_up(self) -> None:
         self.kill()
