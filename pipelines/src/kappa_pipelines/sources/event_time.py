@@ -35,7 +35,12 @@ def build_time(event_time: EventTime, find: Callable[[str], Column]) -> Column:
     column = find(event_time.column)
     if event_time.epoch_unit is None:
         return column
-    return f.when(_is_in_range(column, event_time.epoch_unit), _CONVERT[event_time.epoch_unit](column))
+    return read_epoch(column, event_time.epoch_unit)
+
+
+def read_epoch(number: Column, unit: EpochUnit) -> Column:
+    """Return the time that a number since 1970 is; NULL outside of the years 1 to 9999."""
+    return f.when(is_in_range(number, unit), _CONVERT[unit](number))
 
 
 def is_wrong(event_time: EventTime, find: Callable[[str], Column], timestamp: Column) -> Column:
@@ -48,7 +53,7 @@ def is_wrong(event_time: EventTime, find: Callable[[str], Column], timestamp: Co
     ahead = (written > _OLDEST_RECORD * 10**6) & (time > written + _milliseconds(event_time.max_ahead) * 1000)
     wrong = ahead | (time > f.lit(_LAST * 10**6 + 999_999))
     if event_time.epoch_unit is not None:
-        wrong |= ~_is_in_range(find(event_time.column), event_time.epoch_unit)
+        wrong |= ~is_in_range(find(event_time.column), event_time.epoch_unit)
     return f.coalesce(wrong, f.lit(False))
 
 
@@ -65,7 +70,8 @@ def explain_wrong(event_time: EventTime, find: Callable[[str], Column], timestam
     return f.concat(*(f.lit(part) if isinstance(part, str) else part for part in parts))
 
 
-def _is_in_range(number: Column, unit: EpochUnit) -> Column:
+def is_in_range(number: Column, unit: EpochUnit) -> Column:
+    """Return whether a number since 1970 is a time in the years 1 to 9999."""
     return number.between(_FIRST * _UNITS[unit], _LAST * _UNITS[unit])
 
 
