@@ -1,11 +1,12 @@
 """A join of two streams on executors is reprocessed while records come in, and the consumer group that reads it continues at the cut.
 
-The comparison finds just the differences that the records up to its cut make, and the result equals a batch over the whole input.
+The new version has two executors while it replays, and one afterwards, in the same driver. The comparison finds just the differences that the records up to its cut make, and the result equals a batch over the whole input.
 """
 
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ Phase = ReprocessingPhase
 _WARM_UP_SECONDS = 10
 STEP = 0.04
 """Seconds between two calls."""
+_BACKLOG = 2000
+"""Orders from before: the replay of fewer may end before its second executor has started."""
 
 
 @pytest.fixture(scope="module")
@@ -37,15 +40,15 @@ def place(platform: None) -> Iterator[Place]:
 
 
 @contextmanager
-def writing(write: Callable[[Producer, int], None]) -> Iterator[list[int]]:
-    """Call a function with a producer and a number all the time; the list has how often it was called."""
+def writing(write: Callable[[Producer, int], None], backlog: int = 0) -> Iterator[list[int]]:
+    """Call a function with a producer and a number, at once for a backlog and then all the time; the list has how often it was called."""
     done, ending = [0], threading.Event()
     producer = Producer(
         {"bootstrap.servers": kafka.host_bootstrap(), "enable.idempotence": True, "log_level": 0}
     )
 
     def run() -> None:
-        while not ending.wait(STEP):
+        while done[0] < backlog or not ending.wait(STEP):
             write(producer, done[0])
             producer.poll(0)
             done[0] += 1
@@ -149,8 +152,20 @@ def write_order(namespace: str, started: datetime) -> Callable[[Producer, int], 
     return write
 
 
-def count_executors(place: Place) -> int:
-    return len(place.find("pods", "spark-role=executor", fields="status.phase=Running"))
+def count_executors(place: Place) -> Counter[str]:
+    """Return how many executors run, by the name of their driver."""
+    pods = place.find("pods", "spark-role=executor", fields="status.phase=Running")
+    return Counter(pod["metadata"]["ownerReferences"][0]["name"] for pod in pods)
+
+
+def await_two_executors(place: Place, name: str, active: str) -> str:
+    """Wait until the new version has two executors; return its driver."""
+    place.wait(lambda: 2 in count_executors(place).values(), "the replay has a second executor", 300)
+    found = count_executors(place)
+    (driver,) = found.keys() - {active}
+    assert found == {active: 1, driver: 2}
+    assert read_status(place, name).phase is Phase.CATCHING_UP
+    return driver
 
 
 def compute_total(seq: int, sign: int) -> int:
@@ -163,9 +178,11 @@ def test_a_join_on_an_executor_is_reprocessed_and_a_consumer_group_continues(pla
     for topic in ("ordered", "payments", "paid"):
         place.await_ready(f"topics.kappa-platform.io/{topic}", 60)
     reports, old = Reports(f"{place.name}-reports"), f"{place.name}-paid"
-    with writing(write_order(place.name, datetime.now(UTC))) as written:
+    started = datetime.now(UTC) - timedelta(seconds=_BACKLOG * STEP)
+    with writing(write_order(place.name, started), _BACKLOG) as written:
         place.await_ready("pipeline/paid", START_SECONDS)
-        assert count_executors(place) == 1
+        ((active, executors),) = count_executors(place).items()
+        assert executors == 1
         time.sleep(_WARM_UP_SECONDS)
         fixed = place.find("pipelines.kappa-platform.io", fields="metadata.name=paid")[0]["spec"]["views"]
         fixed[0]["sql"] = fixed[0]["sql"].replace("o.amount - coalesce", "o.amount + coalesce")
@@ -174,8 +191,9 @@ def test_a_join_on_an_executor_is_reprocessed_and_a_consumer_group_continues(pla
         holding = threading.Event()
         reader = threading.Thread(target=reports.read, args=(old, holding.is_set))
         reader.start()
+        driver = await_two_executors(place, name, active)
         await_phase(place, name, Phase.READY_TO_CUT, 500)
-        assert count_executors(place) == 2, "each version has its own"
+        place.wait(lambda: count_executors(place) == {active: 1, driver: 1}, "each version has one", 60)
         check_join_comparison(place, name)
         request(place, name, "Cut")
         place.wait(
@@ -184,6 +202,7 @@ def test_a_join_on_an_executor_is_reprocessed_and_a_consumer_group_continues(pla
         holding.set()
         reader.join(60)
         await_phase(place, name, Phase.SOAKING, 60)
+        assert count_executors(place) == {active: 1, driver: 1}, "no driver was started again"
         status = read_status(place, name)
         assert status.cut is not None
         assert status.cut.groups == (reports.group,)

@@ -198,6 +198,13 @@ class PipelineSpec(Model):
             "!has(oldSelf.clusterRef) || (has(self.clusterRef) && self.clusterRef == oldSelf.clusterRef)",
             "spec.clusterRef cannot change: offsets of one cluster mean nothing in another; create a new Pipeline",
         ),
+        Rule(
+            "!has(self.upgrade) || !has(self.upgrade.reprocessing) || !has(self.upgrade.reprocessing.replay)"
+            " || !has(self.upgrade.reprocessing.replay.executors) || !has(self.resources) || !has(self.resources.executors)"
+            " || !has(self.resources.executors.count) || self.resources.executors.count > 0",
+            "spec.upgrade.reprocessing.replay.executors needs executors of the pipeline's own: without them its tasks run in"
+            " the driver; set spec.resources.executors.count to 1 or more, or leave out replay.executors",
+        ),
         *SETTINGS_RULES,
     )
     cluster_ref: ResourceName | None = None

@@ -30,6 +30,7 @@ class ReplayProfile(Model):
     With a `start`, new queries begin at the first record of that time in each partition. Then they keep no state, or, where `warms_up`, only
     state that the watermark removes (ADR 86).
     Of all outputs just the rows are written for which the condition `only` is true (ADR 89).
+    With `executors`, the driver has so many while a query has more than one slice to read (ADR 95).
     """
 
     max_records: Annotated[int, Field(ge=1)] = REPLAY_RECORDS
@@ -39,6 +40,7 @@ class ReplayProfile(Model):
     start: datetime | None = None
     warms_up: bool = False
     only: str | None = None
+    executors: Annotated[int, Field(ge=1)] | None = None
 
     def covers(self, sink: str) -> bool:
         """Return whether the query of a sink replays."""

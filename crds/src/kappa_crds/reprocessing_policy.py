@@ -85,6 +85,15 @@ class Replay(Model):
     DescribeConfigs and AlterConfigs on the cluster. Default: as fast as its CPU allows."""
 
 
+class PipelineReplay(Replay):
+    """How fast a new version of this Pipeline reads the log until it is near its end."""
+
+    executors: Annotated[int | None, Field(ge=1, le=1000)] = None
+    """Executors of the new version while it has more than a batch left to read; afterwards it has those of
+    spec.resources again, without a restart. A smaller number than that of spec.resources has no effect. The
+    limits of the namespace count it beside the executors of the active version."""
+
+
 def _check_time(text: str) -> str:
     at = datetime.fromisoformat(text)
     if at.tzinfo is None or at.timestamp() < 0:  # negative times mean ends of the log in Kafka
@@ -179,3 +188,10 @@ class ReprocessingPolicy(Model):
         """Return the time from which results need no earlier record; None for the whole log."""
         seconds = 0.0 if self.warm_up is None else parse_duration(self.warm_up)
         return None if self.start is None else self.start + timedelta(seconds=seconds)
+
+
+class PipelineReprocessing(ReprocessingPolicy):
+    """How the reprocessings of a Pipeline proceed. The Pipelines of a chain have executors of their own (ADR 95)."""
+
+    replay: PipelineReplay = PipelineReplay()
+    """How fast the log is read again."""

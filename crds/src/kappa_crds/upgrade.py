@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 from kappa_crds.model import Model, PositiveDuration, Status
-from kappa_crds.reprocessing_policy import ReprocessingPolicy
+from kappa_crds.reprocessing_policy import PipelineReprocessing
 
 
 class UpgradeMode(StrEnum):
@@ -50,7 +50,7 @@ class Upgrade(Model):
     """How long a new revision has to show that it works: batches follow each other, or nothing is left to be
     read, and the lag is not above what it was. If it fails before or does not, the one before it takes over
     again."""
-    reprocessing: ReprocessingPolicy = ReprocessingPolicy()
+    reprocessing: PipelineReprocessing = PipelineReprocessing()
     """How a Reprocessing proceeds that a change in mode Shadow creates."""
 
 

@@ -50,10 +50,17 @@ from kappa_operator.topic.observe import observe_topic
 
 
 def count_executors(spec: Body) -> int:
-    """Return how many executors a Pipeline may have at the same time: in mode Shadow two versions run beside each other."""
+    """Return how many executors a Pipeline may have at the same time.
+
+    In mode Shadow two versions run beside each other, and the new one may have more while it replays. A member of a chain has a new version
+    in each mode, so its executors count where they are set.
+    """
     resources: Body = spec.get("resources") or {}
+    upgrade: Body = spec.get("upgrade") or {}
     count = int((resources.get("executors") or {}).get("count") or 0)
-    return 2 * count if (spec.get("upgrade") or {}).get("mode") in SHADOW_MODES else count
+    replay = int(((upgrade.get("reprocessing") or {}).get("replay") or {}).get("executors") or 0)
+    has_second = upgrade.get("mode") in SHADOW_MODES or replay > 0
+    return count + max(count, replay) if count > 0 and has_second else count
 
 
 KIND_TABLE = build_table(

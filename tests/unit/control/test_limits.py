@@ -11,7 +11,7 @@ from kappa_crds import API_VERSION
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.references import find_dependents
-from kappa_operator.kinds import KIND_TABLE
+from kappa_operator.kinds import KIND_TABLE, count_executors
 from kappa_operator.settings import Settings
 from monitored.chart import find, render
 
@@ -170,6 +170,24 @@ def test_a_pipeline_in_mode_shadow_counts_twice_as_two_versions_of_it_may_run() 
     for each in (pipeline("a", 1, 5), body, pipeline("c", 3, 5)):
         cache.put(each)
     assert find_excess(cache, *"abc") == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "count", "replay", "wanted"),
+    [
+        ("Shadow", 3, 7, 10),
+        ("Shadow", 3, 2, 6),
+        ("LastState", 3, 7, 10),
+        ("LastState", 3, None, 3),
+        ("Shadow", 0, 7, 0),
+    ],
+)
+def test_a_new_version_counts_with_the_executors_of_its_replay_also_as_a_member_of_a_chain(
+    mode: str, count: int, replay: int | None, wanted: int
+) -> None:
+    upgrade = {"mode": mode, "reprocessing": {"replay": {"executors": replay}}}
+    spec = {**pipeline("a", 1, count)["spec"], "upgrade": upgrade}
+    assert count_executors(spec) == wanted
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 7), st.booleans()), max_size=25))

@@ -13,7 +13,7 @@ from kappa_crds.replay import REPLAY_VARIABLE
 from kappa_operator.errors import AuthorizationFailed
 from kappa_operator.kafka.model import Producer
 from kappa_operator.reprocessing.catch_up import is_near
-from kappa_operator.reprocessing.objects import build_profile
+from kappa_operator.reprocessing.objects import build_profile, find_replay_executors
 from unit.control.lives import Life, both, write
 from unit.control.reprocessings import (
     FIXED,
@@ -57,6 +57,32 @@ async def test_the_driver_of_the_new_version_gets_a_profile_and_the_active_one_n
     replay: dict[str, Any], profile: dict[str, Any]
 ) -> None:
     assert await read_profiles(**replay) == [None, profile]
+
+
+@pytest.mark.parametrize(("own", "wanted", "found"), [(2, 5, 5), (2, 2, None), (8, 5, None), (0, 5, None)])
+def test_more_executors_than_the_spec_has_are_in_the_profile(
+    own: int, wanted: int, found: int | None
+) -> None:
+    resources = {"executors": {"count": own}}
+    upgrade = {"reprocessing": {"replay": {"executors": wanted}}}
+    spec = PipelineSpec.model_validate({**SPEC, "resources": resources, "upgrade": upgrade})
+    assert find_replay_executors(spec) == found
+
+
+async def test_a_replay_with_more_executors_changes_no_driver_but_that_of_the_new_version() -> None:
+    life = await live(write(SPEC))
+    names = [pod["metadata"]["name"] for pod in life.node.find_pods()]
+    few = {**SPEC, "upgrade": {**SPEC["upgrade"], "reprocessing": {"replay": {"executors": 3}}}}
+    write(few)(life)
+    await life.settle()
+    assert [pod["metadata"]["name"] for pod in life.node.find_pods()] == names, "the number is of no revision"
+    active, new = await read_profiles(executors=3)
+    assert (active, new["executors"]) == (None, 3)
+
+
+async def test_the_executors_of_a_replay_are_of_each_pipeline_and_not_of_the_reprocessing() -> None:
+    life = await live(write(SPEC), both(pause_at("CatchingUp"), write(demand(executors=3, maxRecords=500))))
+    assert find_all(life)[0]["spec"]["replay"] == {"maxRecords": 500}
 
 
 @pytest.mark.parametrize(("delivery", "most"), [("ExactlyOnce", 700), ("AtLeastOnce", 4_000_000)])

@@ -137,6 +137,17 @@ async def test_a_dry_run_shows_log_outputs_room_and_time_and_changes_nothing() -
     assert life.operator.cluster.find(API_VERSION, "Pipeline") == before
 
 
+@pytest.mark.parametrize(
+    ("executors", "room"), [(None, "1 more executors"), (4, "1 more executors, 4 while it reads the log")]
+)
+async def test_a_dry_run_shows_how_many_executors_a_replay_has(executors: int | None, room: str) -> None:
+    replay = {} if executors is None else {"executors": executors}
+    upgrade = {**SPEC["upgrade"], "reprocessing": {"replay": replay}}
+    found = Forecast(await plan(await live(write(SPEC)), {**FIXED, "upgrade": upgrade}))
+    (line,) = (each for each in describe_forecast(found) if "room" in each)
+    assert line.endswith(f"), {room}")
+
+
 def test_a_patch_takes_away_what_the_other_map_lacks() -> None:
     present = {"a": 1, "b": {"c": 1, "d": 2}, "e": [1]}
     wanted = {"b": {"c": 1, "f": {"g": 1}}, "e": [2]}

@@ -4,9 +4,16 @@ from typing import Any, cast
 
 import pytest
 
+from kappa_crds.replay import ReplayProfile
 from kappa_crds.revision import Revision, Tuning
 from kappa_operator.pipeline.tuning import CONSUMER
-from kappa_pipelines.kafka.consumers import CAPACITY, bound_fetches, build_consumer_settings, find_tasks
+from kappa_pipelines.kafka.consumers import (
+    CAPACITY,
+    bound_fetches,
+    build_consumer_settings,
+    count_replay_factor,
+    find_tasks,
+)
 from kappa_pipelines.kafka.subscription import build_subscription
 from kappa_pipelines.sources.kafka import KafkaSource, build_read_options
 from kappa_pipelines.sources.values import Values
@@ -48,6 +55,21 @@ def test_each_core_has_four_tasks_where_a_topic_has_more_partitions(
     conf: dict[str, str], partitions: int, tasks: int | None
 ) -> None:
     assert find_tasks(build(conf), partitions) == tasks
+
+
+@pytest.mark.parametrize(
+    ("executors", "tasks", "splits"), [(None, 64, "32"), (8, 64, "32"), (9, 128, "64"), (24, 192, "96")]
+)
+def test_a_replay_with_more_executors_is_divided_among_all_their_cores(
+    executors: int | None, tasks: int, splits: str
+) -> None:
+    revision = build(EXECUTORS)
+    revision = revision.model_copy(update={"tuning": Tuning(shuffle_partitions=2, min_partitions=32)})
+    replay, spec = ReplayProfile(executors=executors), revision.spec.sources[0]
+    source = KafkaSource(spec, build_subscription(revision, spec), cast("Values", None))
+    assert find_tasks(revision, 1000, count_replay_factor(revision, replay)) == tasks
+    assert build_read_options(revision, source, replay)["minPartitions"] == splits
+    assert count_replay_factor(build(LOCAL), ReplayProfile(executors=4)) == 1, "tasks run in the driver"
 
 
 def test_real_time_mode_reads_each_partition_in_its_own_task() -> None:

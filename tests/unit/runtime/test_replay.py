@@ -108,6 +108,19 @@ def test_a_query_that_is_near_the_end_leaves_after_one_batch() -> None:
     assert query.paces[-1] == (LIVE.records, LIVE.interval)
 
 
+def test_a_replay_is_long_from_its_second_slice_on_until_its_end() -> None:
+    query, replay = FakeQuery(), build(FakeLog(), "out")
+    seen = [replay.is_long]  # what is left is not known yet
+    replay.step({"out": query})
+    seen.append(replay.is_long)
+    run(replay, query)
+    seen.append(replay.is_long)
+    assert seen == [False, True, False]
+    near = build(FakeLog(), "out")
+    near.step({"out": FakeQuery({AT[0]: 900, AT[1]: 20})})
+    assert near.is_active and not near.is_long, "a driver that starts again at the end of the log"
+
+
 def test_a_busy_query_and_a_kafka_that_does_not_answer_are_asked_again() -> None:
     query, log = FakeQuery(busy=1), FakeLog(fails=True)
     replay = build(log, "out")

@@ -14,6 +14,7 @@ from kappa_operator.engine.cluster import ApiCluster
 from kappa_operator.log.proof import LogProof, Verdict
 from kappa_operator.pipeline.upgrade.change import next_checkpoint
 from kappa_operator.report.address import PROOF_PATH
+from kappa_operator.reprocessing.objects import find_replay_executors
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,9 @@ def describe_forecast(found: Forecast) -> Iterator[str]:
         yield f"  records  {format_count(found.records)}{_describe_time(found)}"
     for old, new in found.outputs.items():
         yield f"  output   {new} beside {old}"
-    yield f"  room     a second driver ({resources.driver.cpu} CPU, {resources.driver.memory}), {resources.executors.count} more executors"
+    more = find_replay_executors(spec)
+    replaying = "" if more is None else f", {more} while it reads the log"
+    yield f"  room     a second driver ({resources.driver.cpu} CPU, {resources.driver.memory}), {resources.executors.count} more executors{replaying}"
     gates = ", ".join(f"{name} {value}" for name, value in policy.gates.to_manifest().items()) or "cut Manual"
     yield f"  policy   gates: {gates}; soak {policy.soak}; outputs of the version that ends: {policy.outputs}; Pipelines that read the outputs: {policy.downstream}"
     yield "Nothing was changed."

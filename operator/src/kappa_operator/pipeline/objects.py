@@ -365,9 +365,8 @@ def _build_replay_environment(replay: ReplayProfile | None) -> list[Manifest]:
     if replay is None:
         return []
     # A runtime of an earlier release refuses fields that it does not know.
-    unused = {
-        name for name in ("sinks", "archives", "start", "warms_up", "only") if not getattr(replay, name)
-    }
+    names = ("sinks", "archives", "start", "warms_up", "only", "executors")
+    unused = {name for name in names if not getattr(replay, name)}
     value = replay.model_dump_json(exclude=unused)
     return [{"name": REPLAY_VARIABLE, "value": value}]
 

@@ -4,6 +4,7 @@ from kappa_crds import API_VERSION
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.replay import REPLAY_RECORDS, ArchivedSource, ReplayProfile
 from kappa_crds.reprocessing import ReprocessingSpec, ReprocessingStatus
+from kappa_crds.reprocessing_policy import Replay, ReprocessingPolicy
 from kappa_crds.resource import Metadata, Resource
 from kappa_crds.sink import Delivery
 from kappa_operator.engine.actions import Manifest
@@ -21,9 +22,9 @@ def name_reprocessing(pipeline: str, intent: str) -> str:
 def build_reprocessing(resource: PipelineResource, intent: str) -> Manifest:
     """Return the Reprocessing of a change, controlled by its Pipeline, with the policy of spec.upgrade.reprocessing."""
     metadata, policy = resource.metadata, resource.spec.upgrade.reprocessing
-    spec = ReprocessingSpec(
-        pipeline_ref=metadata.name, **{name: getattr(policy, name) for name in type(policy).model_fields}
-    )
+    fields = {name: getattr(policy, name) for name in ReprocessingPolicy.model_fields}
+    replay = Replay.model_validate(policy.replay.model_dump(include=set(Replay.model_fields)))
+    spec = ReprocessingSpec(pipeline_ref=metadata.name, **{**fields, "replay": replay})
     return {
         "apiVersion": API_VERSION,
         "kind": "Reprocessing",
@@ -51,6 +52,7 @@ def build_profile(
 
     Missing records that were acknowledged are those that no archive has either, so then it reads the log only, and so does a run from a time.
     A batch of a sink that writes exactly once is a transaction, which Kafka ends after a time. So the limit of the spec stays for it.
+    The executors are those of the Pipeline's own spec, which the limits of its namespace count, also for a member of a chain.
     """
     is_bounded = any(sink.target.delivery is Delivery.EXACTLY_ONCE for sink in pipeline.sinks)
     default = (pipeline.trigger.max_records if is_bounded else None) or REPLAY_RECORDS
@@ -65,7 +67,14 @@ def build_profile(
         start=spec.start,
         warms_up=spec.warm_up is not None,
         only=spec.only,
+        executors=find_replay_executors(pipeline),
     )
+
+
+def find_replay_executors(pipeline: PipelineSpec) -> int | None:
+    """Return how many executors a new version has while it replays; None where these are not more than it has anyway."""
+    own, wanted = pipeline.resources.executors.count, pipeline.upgrade.reprocessing.replay.executors
+    return wanted if wanted is not None and 0 < own < wanted else None
 
 
 def is_controlled_by(reprocessing: ReprocessingResource, pipeline: PipelineResource) -> bool:

@@ -18,6 +18,7 @@ from kappa_pipelines.checkpoint.fence.fence import Fence
 from kappa_pipelines.checkpoint.location import open_folder
 from kappa_pipelines.compare.session import POOL, name_jobs
 from kappa_pipelines.compare.worker import ComparisonWorker, NoteStep
+from kappa_pipelines.driver.executors import build_scaling, build_scaling_settings
 from kappa_pipelines.driver.prepare import CompiledPlan, create_idle_folder, prepare, try_revision
 from kappa_pipelines.driver.replay import build_replay
 from kappa_pipelines.driver.session import await_executors, create_session, wanted_executors
@@ -129,9 +130,9 @@ class Driver:
         topics = check_kafka(self._revision)
         check_permissions(self._revision)
         log.info("kafka is available")
-        settings = build_consumer_settings(self._revision, topics) | build_real_time_settings(
-            self._revision, topics
-        )
+        settings = build_consumer_settings(self._revision, topics)
+        settings |= build_real_time_settings(self._revision, topics)
+        settings |= build_scaling_settings(self._revision, self._replay)
         pod, address = self._environment.pod_name, self._environment.pod_address
         spark = create_session(self._revision, pod, settings, address=address)
         self._spark = spark
@@ -169,6 +170,7 @@ class Driver:
                     reason=Reason.DRIVER_STOPPED, message="the standby driver was not needed", graceful=True
                 )
         fence: Fence | None = None
+        scaling = build_scaling(spark, self._revision, self._replay)
         while True:
             running = prepare(
                 spark,
@@ -186,7 +188,7 @@ class Driver:
             # An archive is read at its own pace; the replay of the log begins behind the seam.
             replay = build_replay(self._revision, running, None if running.archives else self._replay)
             self._supervision = Supervision(
-                self._revision, running, self.record, topics, self._stopping, replay=replay
+                self._revision, running, self.record, topics, self._stopping, replay=replay, scaling=scaling
             )
             self._supervision.start()
             self._supervision.watch()

@@ -88,6 +88,7 @@ class Replay:
     kafka: LogTimes
     find_now: Callable[[], float] = time.time
     _readings: dict[str, _Reading | None] = field(default_factory=dict)
+    _is_long: bool = False
 
     def __post_init__(self) -> None:
         self._readings = dict.fromkeys(self.reads)
@@ -96,6 +97,11 @@ class Replay:
     def is_active(self) -> bool:
         """Return whether a query still reads slices."""
         return bool(self._readings)
+
+    @property
+    def is_long(self) -> bool:
+        """Return whether a query reads slices, and one has had more than one to read: then more executors are worth their start."""
+        return self.is_active and self._is_long
 
     @property
     def position(self) -> datetime | None:
@@ -137,6 +143,7 @@ class Replay:
             self._readings[sink] = reading
         if reading.next is None and not reading.is_last:
             reading.next = self._find_next(sink, reading)
+            self._is_long |= not reading.next.is_last
         if not _has_read(query.read_committed(), reading.bound):
             return
         if reading.is_last:

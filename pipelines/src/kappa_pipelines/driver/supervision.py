@@ -25,6 +25,7 @@ from kappa_pipelines.checkpoint.format.offsets import (
 )
 from kappa_pipelines.driver.archive import has_read
 from kappa_pipelines.driver.bound import QueryBound
+from kappa_pipelines.driver.executors import Scaling
 from kappa_pipelines.driver.hold import HoldContext, Holding
 from kappa_pipelines.driver.prepare import Running
 from kappa_pipelines.driver.replay import Replay, find_since
@@ -63,6 +64,7 @@ class Supervision:
         stopping: threading.Event,
         *,
         replay: Replay,
+        scaling: Scaling,
     ) -> None:
         self.running = running
         self._revision = revision
@@ -72,6 +74,7 @@ class Supervision:
         self._listener = ProgressListener(record, self._on_batch, self._on_start)
         self._gate = build_gate(revision, running.compiled)
         self._replay = replay
+        self._scaling = scaling
         self.holding = Holding(_build_hold_context(revision, running, record))
 
     @property
@@ -163,6 +166,7 @@ class Supervision:
                 log.info("running")
             if self._replay.is_active:
                 self._follow_replay()
+            self._scaling.step(replays=self._replay.is_long or bool(self.running.archives))
             if self.holding.is_wanted:
                 self.holding.step(self._find_bounds)
                 self._gate.interrupt()
@@ -193,7 +197,8 @@ class Supervision:
 
     @property
     def _tick(self) -> float:
-        is_followed = self.holding.is_wanted or self._replay.is_active or bool(self._gate)
+        is_replayed = self._replay.is_active or self._scaling.is_lowering
+        is_followed = self.holding.is_wanted or is_replayed or bool(self._gate)
         return _BOUND_TICK_SECONDS if is_followed else _TICK_SECONDS
 
     def _follow_replay(self) -> None:

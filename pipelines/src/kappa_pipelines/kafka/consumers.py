@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Mapping
 
+from kappa_crds.replay import ReplayProfile
 from kappa_crds.revision import Revision
 from kappa_pipelines.kafka.subscription import Subscription, build_subscription
 
@@ -27,12 +28,15 @@ def count_partitions(subscription: Subscription, topics: Mapping[str, int]) -> i
     return sum(count for topic, count in topics.items() if subscription.covers(topic))
 
 
-def find_tasks(revision: Revision, partitions: int) -> int | None:
-    """Return the number of tasks in which a query reads a source of so many partitions; None for one task for each of them."""
+def find_tasks(revision: Revision, partitions: int, factor: int = 1) -> int | None:
+    """Return the number of tasks in which a query reads a source of so many partitions; None for one task for each of them.
+
+    It may get `factor` times as many executors.
+    """
     cores = count_cores(revision)
     if revision.spec.trigger.real_time is not None or cores is None:
         return None
-    tasks = TASKS_PER_CORE * cores
+    tasks = TASKS_PER_CORE * cores * factor
     return tasks if tasks < partitions else None
 
 
@@ -46,6 +50,13 @@ def count_executor_cores(revision: Revision) -> int:
     """Return the number of cores of all executors; 0 without executors."""
     conf = revision.spark_conf
     return int(conf.get("spark.executor.instances", "0")) * int(conf.get("spark.executor.cores", "1"))
+
+
+def count_replay_factor(revision: Revision, replay: ReplayProfile | None) -> int:
+    """Return how many times as many executors a driver has while it replays; 1 where it has no more."""
+    own = int(revision.spark_conf.get("spark.executor.instances", "0"))
+    more = 0 if replay is None else replay.executors or 0
+    return math.ceil(more / own) if 0 < own < more else 1
 
 
 def build_consumer_settings(revision: Revision, topics: Mapping[str, int]) -> dict[str, str]:

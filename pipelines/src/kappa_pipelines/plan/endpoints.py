@@ -18,7 +18,7 @@ from kappa_crds.replay import ReplayProfile
 from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
 from kappa_pipelines.archive.source import FORMAT, ArchiveRead, ArchiveSource, build_options
-from kappa_pipelines.kafka.consumers import count_partitions, find_tasks
+from kappa_pipelines.kafka.consumers import count_partitions, count_replay_factor, find_tasks
 from kappa_pipelines.kafka.native import find_source_format
 from kappa_pipelines.sinks.kafka import build_writer
 from kappa_pipelines.sinks.publisher import build_publishers
@@ -90,7 +90,8 @@ class KafkaEndpoints:
         reader = self._spark.readStream.format(find_source_format(self._revision)).name(source.name)
         options = build_read_options(self._revision, source, self._replay, self._topics)
         records = reader.options(**options).load()
-        tasks = find_tasks(self._revision, count_partitions(source.subscription, self._topics))
+        partitions = count_partitions(source.subscription, self._topics)
+        tasks = find_tasks(self._revision, partitions, count_replay_factor(self._revision, self._replay))
         return records if tasks is None else records.coalesce(tasks)
 
     @property

@@ -133,7 +133,7 @@ def _start(observed: PipelineObserved, run: Run, now: datetime) -> Plan | None:
             return None
     if run.driver is not None and run.revision == revision.name:
         is_new = run.role is RunRole.SHADOW
-        replay = build_profile(side.reprocessing, revision.spec, side.archives) if is_new else None
+        replay = build_profile(side.reprocessing, observed.resource.spec, side.archives) if is_new else None
         create = create_driver(
             observed, revision, run.generation, standby=False, role=_ROLES[run.role], replay=replay
         )

@@ -1,0 +1,163 @@
+"""How many executors a driver requests while it replays, and which it removes afterwards: a scheduler in memory."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from py4j.protocol import Py4JError
+
+from kappa_crds.replay import ReplayProfile
+from kappa_pipelines.driver.executors import Scaling, build_scaling_settings, find_more
+from spark.revisions import build_revision
+
+
+@dataclass
+class FakeScheduler:
+    """Executors that register at once where the cluster has `room`, and are replaced where they are lost."""
+
+    room: int = 100
+    total: int = 2
+    requests: list[int] = field(default_factory=list)
+    running: list[str] = field(default_factory=list)
+    has_job: bool = False
+    last: int = 0
+    fails: bool = False
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        """Start what is missing and has room."""
+        while len(self.running) < min(self.total, self.room):
+            self.last += 1
+            self.running.append(str(self.last))
+
+    def list_executors(self) -> list[str]:
+        if self.fails:
+            raise Py4JError("the JVM is gone")
+        return self.running[::-1]
+
+    def request_total(self, number: int) -> None:
+        if self.fails:
+            raise Py4JError("the JVM is gone")
+        self.requests.append(number)
+        self.total = number
+        self.start()
+
+    def is_at_rest(self) -> bool:
+        return not self.has_job
+
+    def remove_idle(self, executors: list[str]) -> None:
+        assert not self.has_job, "a batch that runs would be repeated in part"
+        self.running = [each for each in self.running if each not in executors]
+        self.start()
+
+
+def run(scheduler: FakeScheduler, own: int = 2, more: int = 12) -> Scaling:
+    """A driver whose replay has just ended."""
+    scaling = Scaling(scheduler, own, more)
+    for _ in range(3):
+        scaling.step(replays=True)
+    scaling.step(replays=False)
+    return scaling
+
+
+def test_a_replay_has_more_and_then_there_are_as_many_as_the_spec_has() -> None:
+    scheduler = FakeScheduler()
+    scaling = Scaling(scheduler, 2, 12)
+    scaling.step(replays=False)
+    scaling.step(replays=True)
+    assert len(scheduler.running) == 12
+    scaling.step(replays=False)
+    assert scheduler.running == ["1", "2"], "the oldest stay"
+    for _ in range(3):
+        scaling.step(replays=False)
+    assert scheduler.requests == [2, 12, 2], "each change is requested once"
+    assert not scaling.is_lowering
+
+
+def test_nothing_is_removed_before_a_moment_without_a_job() -> None:
+    scheduler = FakeScheduler(has_job=True)
+    scaling = run(scheduler)
+    assert (len(scheduler.running), scheduler.total) == (12, 2)
+    assert scaling.is_lowering
+    scheduler.has_job = False
+    scaling.step(replays=False)
+    scaling.step(replays=False)
+    assert (scheduler.running, scaling.is_lowering) == (["1", "2"], False)
+
+
+def test_a_cluster_without_room_replays_with_what_it_has_and_one_that_starts_late_is_removed() -> None:
+    scheduler = FakeScheduler(room=2)
+    scaling = run(scheduler)
+    assert (scheduler.running, scaling.is_lowering) == (["1", "2"], False)
+    scheduler.running.append("3")  # its pod got a place at the moment of the last request
+    scaling.step(replays=False)
+    assert scheduler.running == ["1", "2"]
+
+
+def test_executors_that_are_lost_meanwhile_leave_as_many_as_the_spec_has() -> None:
+    scheduler = FakeScheduler(has_job=True)
+    scaling = run(scheduler)
+    scheduler.running = scheduler.running[4:]  # a node is lost
+    scheduler.start()
+    assert len(scheduler.running) == 8, "more than wanted, so Spark replaces none"
+    scheduler.has_job = False
+    scaling.step(replays=False)
+    assert scheduler.running == ["5", "6"]
+    scheduler.running = []
+    scheduler.start()
+    assert scheduler.running == ["13", "14"], "later Spark replaces lost ones"
+
+
+def test_the_same_driver_may_replay_again_after_an_archive() -> None:
+    """A second supervision does not know what the first one requested."""
+    scheduler = FakeScheduler()
+    Scaling(scheduler, 2, 12).step(replays=True)
+    Scaling(scheduler, 2, 12).step(replays=False)
+    assert (scheduler.running, scheduler.requests) == (["1", "2"], [12, 2])
+
+
+def test_without_more_executors_the_scheduler_is_not_asked() -> None:
+    scheduler = FakeScheduler(fails=True)
+    assert not run(scheduler, more=0).is_lowering
+    assert scheduler.requests == []
+
+
+EXECUTORS = {"spark.master": "k8s://x", "spark.executor.instances": "2"}
+UNLIMITED = {"spark.executor.maxNumFailures": "2147483647"}
+
+
+@pytest.mark.parametrize(
+    ("conf", "wanted", "more", "settings"),
+    [
+        (EXECUTORS, 12, 12, UNLIMITED),
+        (EXECUTORS, 2, 0, {}),
+        (EXECUTORS, None, 0, {}),
+        ({"spark.master": "local[2]"}, 12, 0, {}),
+        ({**EXECUTORS, "spark.dynamicAllocation.enabled": "True"}, 12, 0, {}),
+        ({**EXECUTORS, "spark.executor.maxNumFailures": "9"}, 12, 12, {}),
+    ],
+)
+def test_pods_that_a_quota_refuses_do_not_end_a_driver_that_may_have_more(
+    conf: dict[str, str], wanted: int | None, more: int, settings: dict[str, str]
+) -> None:
+    spec = {
+        "sources": [{"name": "in", "topic": "in", "format": {"raw": {}}}],
+        "sinks": [{"name": "out", "from": "in", "kafka": {"topic": "out"}}],
+    }
+    revision, replay = (
+        build_revision(spec, "/ck", "kafka:9092", spark_conf=conf),
+        ReplayProfile(executors=wanted),
+    )
+    assert find_more(revision, replay) == more
+    assert build_scaling_settings(revision, replay) == settings
+    assert find_more(revision, None) == 0
+
+
+def test_a_jvm_that_is_gone_is_no_failure_of_its_own_and_the_next_step_requests_again() -> None:
+    scheduler = FakeScheduler(fails=True)
+    scaling = Scaling(scheduler, 2, 12)
+    scaling.step(replays=True)
+    scheduler.fails = False
+    scaling.step(replays=True)
+    assert scheduler.requests == [12]
