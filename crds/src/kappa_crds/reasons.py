@@ -130,7 +130,7 @@ class Reason(StrEnum):
     UPGRADE_SAVING = "UpgradeSaving", DOES, "A savepoint is taken before the change, because of `spec.upgrade.mode`; the active driver continues meanwhile."
     UPGRADE_NEW_CHECKPOINT = "UpgradeNewCheckpoint", DOES, "The changed spec does not continue from the existing state; the message names where it starts and what is written again. The previous checkpoint stays."
     UPGRADE_REFUSED = "UpgradeRefused", DOES, "The changed spec does not fit the state, or cannot start; the active driver continues. Follow the message, or revert the change."
-    UPGRADE_REPROCESSING = "UpgradeReprocessing", DOES, "The changed spec alters what is computed, so a Reprocessing computes the whole log with it beside the active driver; follow that resource, or revert the change."
+    UPGRADE_REPROCESSING = "UpgradeReprocessing", DOES, "The changed spec alters what is computed, so a Reprocessing computes the log with it again beside the active driver; follow that resource, or revert the change."
     SOAKING = "Soaking", DOES, "The changed spec has taken over, and the previous version keeps running beside it, ready to take over again; there is nothing to do."
     INPUT_MOVED = "InputMoved", DOES, "The Pipeline that writes a source topic was reprocessed, so the driver continues in the new version of the topic, at the same input and with its state; there is nothing to do."
     ROLLED_BACK = "RolledBack", DOES, "The changed spec ran and failed, so the previous revision has taken over again; correct the spec according to the message."

@@ -184,6 +184,12 @@ class ReprocessingPolicy(Model):
         return f"only rows where {text if len(text) <= _MOST_SHOWN else f'{text[:_MOST_SHOWN]} …'}"
 
     @property
+    def scope(self) -> str:
+        """Return of which part of the log which rows are computed, for people in one line."""
+        log = "whole log" if self.from_ is None else f"log from {self.from_} on"
+        return f"the {log} again{self.rows and f', {self.rows}'}"
+
+    @property
     def compared_since(self) -> datetime | None:
         """Return the time from which results need no earlier record; None for the whole log."""
         seconds = 0.0 if self.warm_up is None else parse_duration(self.warm_up)

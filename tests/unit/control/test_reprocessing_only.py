@@ -14,7 +14,7 @@ from kappa_operator.cli.reprocess_forecast import Forecast, describe_forecast
 from kappa_operator.cli.reprocess_plan import RequestedPolicy, plan_start
 from kappa_operator.cli.reprocess_watch import build_watch
 from kappa_operator.reprocessing.compare import describe
-from unit.control.lives import CRASH, HOPELESS, Step, both, write
+from unit.control.lives import CRASH, HOPELESS, PIPELINE, Step, both, write
 from unit.control.reprocessings import (
     FIXED,
     SPEC,
@@ -65,6 +65,8 @@ async def test_people_see_the_condition_in_the_pipeline_the_reprocessing_and_its
     events = life.operator.list_events()
     assert any(f"a Reprocessing computes the whole log again, {SHOWN}: " in note for note in events)
     assert any(f"the log is checked from its start, {SHOWN} are computed: " in note for note in events)
+    ready = life.operator.get_condition(PIPELINE)[2]
+    assert ready.startswith(f"a Reprocessing computes the whole log again, {SHOWN} beside this version (")
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(build_watch(find_kind("Reprocessing").parse(find_all(life)[-1])))
     assert SHOWN in console.export_text()

@@ -6,7 +6,7 @@ import pytest
 
 from fakes.context import Operator
 from kappa_crds.revision import REVISION_KEY, Revision
-from kappa_crds.upgrade import UpgradeMode, UpgradeVerdict, VerdictKind
+from kappa_crds.upgrade import Upgrade, UpgradeMode, UpgradeVerdict, VerdictKind
 from kappa_operator.cli.change import describe_change
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.verdict.difference import compare_revisions, explain_mode
@@ -53,11 +53,30 @@ def test_a_view_that_is_changed_is_named_with_what_of_it() -> None:
 
 
 def test_what_a_verdict_leads_to_depends_on_the_mode() -> None:
-    assert "refused" in explain_mode(UpgradeMode.LAST_STATE, VerdictKind.REPROCESS)
-    assert "refused" in explain_mode(UpgradeMode.SAVEPOINT, VerdictKind.REPROCESS)
-    assert "empty state at the first record" in explain_mode(UpgradeMode.AUTO, VerdictKind.REPROCESS)
-    assert "at the startingOffsets of its sources" in explain_mode(UpgradeMode.STATELESS, VerdictKind.RESUME)
-    assert "once a savepoint is taken" in explain_mode(UpgradeMode.SAVEPOINT, VerdictKind.RESUME)
+    assert "refused" in explain_mode(Upgrade(), UpgradeMode.LAST_STATE, VerdictKind.REPROCESS)
+    assert "refused" in explain_mode(Upgrade(), UpgradeMode.SAVEPOINT, VerdictKind.REPROCESS)
+    assert "empty state at the first record" in explain_mode(
+        Upgrade(), UpgradeMode.AUTO, VerdictKind.REPROCESS
+    )
+    assert "at the startingOffsets of its sources" in explain_mode(
+        Upgrade(), UpgradeMode.STATELESS, VerdictKind.RESUME
+    )
+    assert "once a savepoint is taken" in explain_mode(Upgrade(), UpgradeMode.SAVEPOINT, VerdictKind.RESUME)
+
+
+@pytest.mark.parametrize(
+    ("policy", "scope"),
+    [
+        ({}, "the whole log again"),
+        ({"from": "2026-01-01T00:00:00Z"}, "the log from 2026-01-01T00:00:00Z on again"),
+        ({"only": "k = 'a'"}, "the whole log again, only rows where k = 'a'"),
+    ],
+)
+def test_what_a_reprocessing_would_compute_is_named(policy: dict[str, Any], scope: str) -> None:
+    reprocessing = {**policy, "gates": {"cut": "Never"}}
+    upgrade = Upgrade.model_validate({"mode": "Shadow", "reprocessing": reprocessing})
+    found = explain_mode(upgrade, UpgradeMode.SHADOW, VerdictKind.REPROCESS)
+    assert found == f"spec.upgrade.mode is Shadow: beside it, a Reprocessing would compute {scope}"
 
 
 async def describe(spec: dict[str, Any], verdict: UpgradeVerdict | RuntimeError | None = None) -> list[str]:

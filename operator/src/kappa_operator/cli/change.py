@@ -9,12 +9,13 @@ from collections.abc import Callable
 from importlib.metadata import entry_points
 
 from kappa_crds.revision import Revision
-from kappa_crds.upgrade import UpgradeMode, UpgradeVerdict
+from kappa_crds.upgrade import SHADOW_MODES, UpgradeMode, UpgradeVerdict
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.pipeline.model import PipelineObserved, choose_mode
 from kappa_operator.pipeline.observe import read_revision
 from kappa_operator.verdict.difference import compare_revisions, explain_mode
 from kappa_operator.verdict.forecast import explain_forecast, forecast
+from kappa_operator.verdict.row_condition import find_condition_problems
 
 _JUDGED = "  ? before the driver stops, a dry run on a copy of the last batch checks it with the state itself"
 Judge = Callable[[Revision, Revision], UpgradeVerdict]
@@ -48,7 +49,10 @@ async def describe_change(
     else:
         changes.append(f"  ? verdict of this machine: {verdict.kind.value}")
         changes += [f"    · {reason}" for reason in verdict.reasons]
-        changes.append(f"  ? {explain_mode(mode, verdict.kind)}")
+        changes.append(f"  ? {explain_mode(observed.resource.spec.upgrade, mode, verdict.kind)}")
+    if mode in SHADOW_MODES:
+        spec = observed.resource.spec
+        changes += [f"  ? a Reprocessing would fail: {each}" for each in find_condition_problems(spec)]
     if mode is not UpgradeMode.STATELESS:
         changes.append(_JUDGED)
     return changes

@@ -49,16 +49,23 @@ def judge_deletion(alive: list[DriverPod]) -> Verdict:
     return working(PipelineState.PENDING, Reason.DELETION_BLOCKED, message)
 
 
-def judge_running(change: UpgradeStatus | None, message: str, pause: datetime | None = None) -> Verdict:
-    """Return the verdict on a driver that runs: ready, unless it replaces the revision of the spec, or its batches stopped at `pause`."""
+def judge_running(
+    change: UpgradeStatus | None, message: str, pause: datetime | None = None, scope: str = ""
+) -> Verdict:
+    """Return the verdict on a driver that runs: ready, unless it replaces the revision of the spec, or its batches stopped at `pause`.
+
+    `scope` is what a Reprocessing of the spec computes.
+    """
     if change is not None and change.phase in (UpgradePhase.REFUSED, UpgradePhase.ROLLED_BACK):
         return explain_change(change)
     if pause is not None:
         since = f"no batch committed since {pause:%Y-%m-%d %H:%M:%S} UTC, and there is lag; {message}"
         return Verdict(PipelineState.RUNNING, Reason.NO_PROGRESS, since, "Unknown")
     if change is not None and change.phase is UpgradePhase.REPROCESSING:
-        why = f"a Reprocessing computes the whole log with the changed spec beside this version ({change.message})"
-        return ready(PipelineState.RUNNING, Reason.UPGRADE_REPROCESSING, f"{why}; {message}")
+        is_member = change.reprocessing is not None
+        why = f"a Reprocessing computes {scope} beside this version ({change.message})"
+        beside = f"{change.message if is_member else why}; {message}"
+        return ready(PipelineState.RUNNING, Reason.UPGRADE_REPROCESSING, beside)
     if change is not None and change.phase is UpgradePhase.SOAKING:
         soaking = f"the previous version soaks beside this one; {message}"
         return ready(PipelineState.RUNNING, Reason.SOAKING, soaking)

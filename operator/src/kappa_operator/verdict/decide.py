@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from kappa_crds.pipeline_status import PipelineState
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
-from kappa_crds.upgrade import SHADOW_MODES, Handover, UpgradeMode, VerdictKind
+from kappa_crds.upgrade import SHADOW_MODES, Handover, Upgrade, UpgradeMode, VerdictKind
 from kappa_operator.engine.plan import Verdict
 from kappa_operator.pipeline.backfill import find_backfill
 from kappa_operator.pipeline.model import PipelineObserved, choose_mode, is_taken_back
 from kappa_operator.pipeline.upgrade.change import REPROCESSING_MODES
 from kappa_operator.verdict.difference import compare_revisions, explain_mode
 from kappa_operator.verdict.forecast import Forecast, explain_forecast, forecast
+from kappa_operator.verdict.row_condition import find_condition_problems
 from kappa_operator.verdict.view_names import find_name_problems
 
 LONGEST_WARNING = 250
@@ -47,6 +48,8 @@ def explain_applying(observed: PipelineObserved, old: Revision | None) -> tuple[
 def _explain(observed: PipelineObserved, old: Revision | None) -> Iterator[str]:
     for problem in find_name_problems(observed.resource.spec):
         yield f"no driver can run this: {problem}"
+    for problem in find_condition_problems(observed.resource.spec):
+        yield f"a Reprocessing would fail: {problem}"
     found = observed.dependencies
     if isinstance(found, Verdict):
         if found.reason not in _COMES_BY_ITSELF:
@@ -90,15 +93,15 @@ def _explain_change(observed: PipelineObserved, old: Revision | None) -> Iterato
     if added:
         yield f"sink {', '.join(added)}: its query reads the log from the start, beside the others; nothing else is computed again"
     yield from explain_forecast(found)
-    yield from _explain_mode(mode, found)
+    yield from _explain_mode(observed.resource.spec.upgrade, mode, found)
     yield _explain_handover(observed, mode, found)
 
 
-def _explain_mode(mode: UpgradeMode, found: Forecast | None) -> Iterator[str]:
+def _explain_mode(upgrade: Upgrade, mode: UpgradeMode, found: Forecast | None) -> Iterator[str]:
     """Yield what the mode does, where it does more than continue."""
     if found is None or (found.kind is not VerdictKind.REPROCESS and mode is not UpgradeMode.STATELESS):
         return
-    yield explain_mode(mode, found.kind)
+    yield explain_mode(upgrade, mode, found.kind)
     if mode not in (*REPROCESSING_MODES, UpgradeMode.STATELESS):
         yield "to start with empty state and read the sources from the start instead, set spec.upgrade.mode to Reprocess"
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kappa_crds.revision import Revision
-from kappa_crds.upgrade import UpgradeMode, VerdictKind
+from kappa_crds.upgrade import SHADOW_MODES, Upgrade, UpgradeMode, VerdictKind
 
 _NAMED = {"sources": "source", "views": "view", "sinks": "sink"}
 _BESIDE = {*_NAMED, "sparkConf", "restartNonce", "image"}
@@ -13,8 +13,6 @@ _FOLLOWS = {
     UpgradeMode.LAST_STATE: "the change would be refused, and the active driver would continue",
     UpgradeMode.SAVEPOINT: "the change would be refused, and the active driver would continue",
     UpgradeMode.REPROCESS: "it would start with empty state at the first record of its sources, and write its output again",
-    UpgradeMode.SHADOW: "a Reprocessing would compute the whole log again beside it",
-    UpgradeMode.SHADOW_IF_NEEDED: "a Reprocessing would compute the whole log again beside it",
     UpgradeMode.AUTO: "it would start with empty state at the first record of its sources, and write its output again",
 }
 
@@ -37,12 +35,13 @@ def compare_revisions(old: Revision, new: Revision) -> Iterator[str]:
         yield "spec.restartNonce requests a new driver"
 
 
-def explain_mode(mode: UpgradeMode, kind: VerdictKind) -> str:
-    """Describe the effect of a verdict in a mode."""
+def explain_mode(upgrade: Upgrade, mode: UpgradeMode, kind: VerdictKind) -> str:
+    """Describe the effect of a verdict in a mode, which may be another one than that of the spec."""
     if mode is UpgradeMode.STATELESS:
         return "spec.upgrade.mode is Stateless: it starts with empty state at the startingOffsets of its sources, for any verdict"
     if kind is VerdictKind.REPROCESS:
-        return f"spec.upgrade.mode is {mode.value}: {_FOLLOWS[mode]}"
+        beside = f"beside it, a Reprocessing would compute {upgrade.reprocessing.scope}"
+        return f"spec.upgrade.mode is {mode.value}: {beside if mode in SHADOW_MODES else _FOLLOWS[mode]}"
     saved = " once a savepoint is taken" if mode is UpgradeMode.SAVEPOINT else ""
     return f"spec.upgrade.mode is {mode.value}: it would continue from the last batch{saved}"
 

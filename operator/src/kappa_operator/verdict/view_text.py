@@ -48,11 +48,26 @@ def read_statement(view: View) -> Statement | None:
     return None if view.sql is None else _read_sql(view.sql)
 
 
+def find_output_columns(view: View) -> tuple[str, ...] | None:
+    """Return the names of the columns of a view; None where its text does not show them all."""
+    tree = _parse(view.sql) if view.sql is not None and len(view.sql) <= LONGEST else None
+    if not isinstance(tree, exp.Select) or tree.is_star:
+        return None
+    names = tuple(each.alias_or_name for each in tree.expressions)
+    return names if all(names) else None
+
+
+def _parse(sql: str) -> exp.Expr | None:
+    try:
+        return parse_one(_WINDOW.sub("`window`", sql), dialect="spark", error_level=ErrorLevel.RAISE)
+    except (SqlglotError, RecursionError):
+        return None
+
+
 @lru_cache(maxsize=64)  # for one change each statement is needed several times
 def _read_sql(sql: str) -> Statement | None:
-    try:
-        tree = parse_one(_WINDOW.sub("`window`", sql), dialect="spark", error_level=ErrorLevel.RAISE)
-    except (SqlglotError, RecursionError):
+    tree = _parse(sql)
+    if tree is None:
         return None
     return Statement(
         reads=tuple(dict.fromkeys(_find_tables(tree))),

@@ -78,9 +78,8 @@ def start_reprocessing(
         since=now.replace(microsecond=0),
     )
     state = PipelineState.PENDING if observed.alive is None else PipelineState.RUNNING
-    policy = observed.resource.spec.upgrade.reprocessing
-    log = "whole log" if policy.from_ is None else f"log from {policy.from_} on"
-    message = f"a Reprocessing computes the {log} again{policy.rows and f', {policy.rows}'}: {why}"
+    scope = observed.resource.spec.upgrade.reprocessing.scope
+    message = f"a Reprocessing computes {scope}: {why}"
     verdict = working(state, Reason.UPGRADE_REPROCESSING, message)
     return record(observed, verdict, now, upgrade=change, **fields)
 
