@@ -5,7 +5,7 @@ in turns. A second has one record in each of four partitions (`few`), or one in 
 processor time are what partitions cost, as records cost next to nothing. `--conf KEY=VALUE` changes a setting of Spark.
 
 `savepoints`: a query keeps its state in so many partitions, in a bucket and on a volume. The first savepoint is taken, keys change, and a
-second one is taken.
+second one is taken. Requests to the bucket are counted: those of a batch, and those of a savepoint.
 
 The last line is one JSON object: milliseconds of a batch in the middle, processor milliseconds of the JVM and of Python for each batch,
 and seconds of savepoints.
@@ -38,7 +38,7 @@ from kappa_crds.stores import BucketConnection
 from kappa_operator.pipeline.tuning import build_tuning
 from kappa_pipelines.jars import CORE, S3, fetch_jars
 from lab.broker import Broker
-from lab.s3 import REGION, ObjectStore
+from lab.s3 import REGION, ObjectStore, Request
 from spark.processes import TOKEN, DriverProcess
 from spark.revisions import build_revision, source, spark_conf
 from spark.topics import Topics
@@ -159,23 +159,29 @@ def watch(driver: DriverProcess, seconds: float) -> dict[str, Any]:
         size, found[query.batch_id] = len(text), query
         time.sleep(_POLL_SECONDS)
     after, jvm = Usage.read(driver), find_jvm(driver)
-    # The first one began before.
-    batches = [found[number] for number in sorted(found)[1:]]
     count = max(found) - min(found)
     return {
-        "batches": count,
-        "batch_ms": _middle(batches, "triggerExecution"),
-        "rows": round(median(each.input_rows for each in batches)),
-        "phases": {
-            name: _middle(batches, name)
-            for name in ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
-        },
+        **describe_batches(found),
         "java_ms": round((after.java - before.java) * 1000 / count),
         "python_ms": round((after.python - before.python) * 1000 / count),
         "rss_mib": round(jvm.memory_info().rss / 2**20),
         "files": jvm.num_fds(),
         "threads": jvm.num_threads(),
         "report_bytes": size,
+    }
+
+
+def describe_batches(found: Mapping[int, QueryProgress]) -> dict[str, Any]:
+    """Return the milliseconds of batches in the middle, with their phases. The first one began before it was watched."""
+    batches = [found[number] for number in sorted(found)[1:]]
+    return {
+        "batches": max(found) - min(found),
+        "batch_ms": _middle(batches, "triggerExecution"),
+        "rows": round(median(each.input_rows for each in batches)),
+        "phases": {
+            name: _middle(batches, name)
+            for name in ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
+        },
     }
 
 
@@ -215,12 +221,12 @@ class Setting:
                     log(f"{query}, {partitions} partitions, {load}: {figures[load]}")
         return figures
 
-    def measure_savepoints(self, place: str, partitions: int) -> dict[str, float]:
-        """Return the seconds of two savepoints of a query with so many partitions of its state, in a bucket or on a volume."""
+    def measure_savepoints(self, place: str, partitions: int) -> dict[str, Any]:
+        """Return what batches and two savepoints of a query with so many partitions of its state cost, in a bucket or on a volume."""
         topics = Topics(self.broker.bootstrap)
         names = make_topics(topics, 4)
         with tempfile.TemporaryDirectory(prefix="kappa-scale-") as kept, _store(place, Path(kept)) as store:
-            root, bucket = store
+            root, bucket, server = store
             jars = ",".join(map(str, fetch_jars(locks=(CORE, S3))))
             spec = build_spec("window", "5s", statePartitions=partitions)
             revision = build_revision(
@@ -236,15 +242,21 @@ class Setting:
                 driver.wait_for(
                     "three batches", lambda p: p.queries and p.queries[0].batch_id >= 2, _PATIENCE
                 )
-                batch = watch(driver, self.seconds)
-                taken = [take(driver, name, f"{root}/savepoints") for name in ("first", "second")]
-        figures = {
-            "batch_ms": batch["batch_ms"],
-            "files": taken[0][1].files,
-            "mb": round(taken[0][1].size_bytes / 1e6, 1),
-            "first_s": round(taken[0][0], 2),
-            "second_s": round(taken[1][0], 2),
-        }
+                counted = Requests(server)
+                figures: dict[str, Any] = watch(driver, self.seconds)
+                figures["batch_requests"] = round(counted.read_jvm() / figures["batches"])
+                log(f"batches, {place}, {partitions} partitions of state: {figures}")
+                for name in ("first", "second"):
+                    counted = Requests(server)
+                    seconds, taken = take(driver, name, f"{root}/savepoints")
+                    figures[name] = {
+                        "s": round(seconds, 2),
+                        "files": taken.files,
+                        "mb": round(taken.size_bytes / 1e6, 1),
+                        "copied_mb": round(taken.copied_bytes / 1e6, 1),
+                        "requests": counted.read_python(),
+                    }
+                    log(f"{name} savepoint: {figures[name]}")
         log(f"savepoints, {place}, {partitions} partitions: {figures}")
         return figures
 
@@ -256,15 +268,34 @@ def _has_batch(driver: DriverProcess) -> Any:
 
 
 @contextmanager
-def _store(place: str, folder: Path) -> Iterator[tuple[str, BucketConnection | None]]:
+def _store(place: str, folder: Path) -> Iterator[tuple[str, BucketConnection | None, ObjectStore | None]]:
     """Give the root of checkpoints and savepoints, and how a bucket is reached."""
     if place == "volume":
-        yield f"file://{folder}/store", None
+        yield f"file://{folder}/store", None, None
         return
     with ObjectStore() as server:
         server.create_bucket("state")
         os.environ.update(AWS_ACCESS_KEY_ID=server.access_key, AWS_SECRET_ACCESS_KEY=server.secret_key)
-        yield "s3a://state/scale", BucketConnection(endpoint=server.endpoint, region=REGION)
+        yield "s3a://state/scale", BucketConnection(endpoint=server.endpoint, region=REGION), server
+
+
+class Requests:
+    """The requests to a bucket from now on; none on a volume."""
+
+    def __init__(self, server: ObjectStore | None) -> None:
+        self._server = server
+        self._begin = 0 if server is None else len(server.list_requests())
+
+    def read_jvm(self) -> int:
+        """Return those of the JVM, for batches."""
+        return sum(each.of_jvm for each in self._list())
+
+    def read_python(self) -> int:
+        """Return those of the driver's Python, for savepoints."""
+        return sum(not each.of_jvm for each in self._list())
+
+    def _list(self) -> list[Request]:
+        return [] if self._server is None else self._server.list_requests(self._begin)
 
 
 def take(driver: DriverProcess, name: str, location: str) -> tuple[float, SavepointProgress]:

@@ -1,6 +1,7 @@
 """Checkpoints and savepoints in a bucket of a real S3 server, without Spark: who has them, and what an older driver can still do."""
 
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +19,7 @@ from kappa_pipelines.checkpoint.store.bucket import BucketFolder
 from kappa_pipelines.errors import FencedError, UnavailableError
 from kappa_pipelines.savepoint.restore import restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
+from kappa_pipelines.savepoint.take import take_savepoint
 from kappa_pipelines.savepoint.work import do_work
 from lab.s3 import REGION, ObjectStore
 from unit.runtime.checkpoints import build_revision, fill
@@ -27,6 +29,8 @@ pytestmark = pytest.mark.clusterless
 
 ROOT = "s3a://state/prod/shop/orders/0a0a0a0a-0000-0000-0000-000000000000"
 SAVEPOINTS = "s3a://state/prod/savepoints/shop/orders"
+FILES = 25
+"""Of a batch of the checkpoint that `fill` writes."""
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +217,7 @@ def test_savepoints_are_taken_restored_verified_and_collected_there(
     assert work(SavepointTask.TAKE, "two").taken.copied_bytes == 0
     assert work(SavepointTask.IMPORT, "three", source="one").taken.done
     verified = work(SavepointTask.VERIFY).verification
-    assert (verified.damaged, verified.files) == (0, 25)
+    assert (verified.damaged, verified.files) == (0, FILES)
 
     store = SavepointStore(BucketFolder(SAVEPOINTS, bucket))
     second = BucketFolder(f"{ROOT}-1", bucket)
@@ -227,8 +231,27 @@ def test_savepoints_are_taken_restored_verified_and_collected_there(
     assert last(second).read("out/commits/4") == last(whole).read("out/commits/4")
     for name in ("two", "three"):
         assert work(SavepointTask.DELETE, name).removed.objects == 0
-    assert work(SavepointTask.DELETE, needed_by=(second.root,)).removed.objects == 25
+    assert work(SavepointTask.DELETE, needed_by=(second.root,)).removed.objects == FILES
     assert list(store.files.walk("")) == []
+
+
+def test_a_savepoint_reads_and_copies_each_file_once(
+    whole: BucketFolder, server: ObjectStore, tmp_path: Path
+) -> None:
+    """Requests are counted, as each takes a round trip: a savepoint of 1,000 partitions has 12,000 files."""
+    fill(claim(whole, 1).files, tmp_path / "first")
+    store = SavepointStore(BucketFolder(SAVEPOINTS, whole.connection))
+    revision, begin = build_revision(tmp_path / "none"), len(server.list_requests())
+    taken = take_savepoint(last(whole), revision, 1, store, "one")
+    found = Counter(each.operation for each in server.list_requests(begin))
+    assert taken.copied_files == FILES
+    assert found["CopyObject"] == 2 * FILES, "to its pin, and from there to the store"
+    assert found["GetObject"] <= 3 * FILES + 10, (
+        "its content, that of its checksum, that of its copy, and some logs"
+    )
+    assert found["DeleteObjects"] == 2, "all pins, and the lease"
+    assert found["HeadObject"] <= 2
+    assert sum(found.values()) <= 6 * FILES + 30
 
 
 def test_checkpoints_that_were_replaced_or_whose_pipeline_is_gone_go(

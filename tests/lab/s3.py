@@ -1,6 +1,7 @@
 """An S3 server for a test: versitygw over a temporary folder, on the loopback or where pods reach it."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from lab import toolchain
 from lab.broker import free_ports
@@ -10,6 +11,17 @@ from lab.server import LabServer
 
 FOR_PODS = NODE_IP
 REGION = "us-east-1"
+_PREFIX, _PYTHON = "s3_", "object_store/"
+_OPERATION, _KEY = 7, 8
+"""Words of a line of the log."""
+
+
+class Request(NamedTuple):
+    """A request as the server logs it: `PutObject`, the key of the object or `-`, and whether the client was a JVM."""
+
+    operation: str
+    key: str
+    of_jvm: bool
 
 
 class ObjectStore(LabServer):
@@ -31,16 +43,31 @@ class ObjectStore(LabServer):
         self._listen = f"{address}:{port}"
         self.endpoint = f"http://{self._listen}"
         self.folder = self._home / "buckets"
+        self._requests = self._home / "requests"
 
     def create_bucket(self, name: str) -> None:
         """Make an empty bucket that belongs to the access key."""
         (self.folder / name).mkdir()
+
+    def list_requests(self, since: int = 0) -> list[Request]:
+        """Return all requests that it has served, without so many of the first ones."""
+        lines = [line.split() for line in self._requests.read_text().splitlines()]
+        served = [each for each in lines if len(each) > _KEY and each[_OPERATION].startswith(_PREFIX)]
+        return [
+            Request(
+                each[_OPERATION].removeprefix(_PREFIX),
+                each[_KEY],
+                not any(word.startswith(_PYTHON) for word in each),
+            )
+            for each in served[since:]
+        ]
 
     def _prepare(self) -> None:
         self.folder.mkdir()
 
     def _build_command(self) -> Sequence[str]:
         options = ["--port", self._listen, "--health", "/health", "--region", REGION]
+        options += ["--access-log", str(self._requests)]
         return [str(toolchain.program("versitygw")), *options, "posix", str(self.folder)]
 
     def _build_environment(self) -> Mapping[str, str]:

@@ -1,5 +1,6 @@
 """A checkpoint in a bucket, on real Spark, Kafka and S3: a driver takes over from one that hangs, and what that one does later is nothing."""
 
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from datetime import datetime
@@ -34,12 +35,17 @@ SAVEPOINTS = "s3a://state/prod/savepoints/test/delays"
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[BucketConnection]:
-    with ObjectStore() as server:
-        server.create_bucket("state")
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", server.access_key)
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", server.secret_key)
-        yield BucketConnection(endpoint=server.endpoint, region=REGION)
+def server() -> Iterator[ObjectStore]:
+    with ObjectStore() as running:
+        running.create_bucket("state")
+        yield running
+
+
+@pytest.fixture
+def bucket(server: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> BucketConnection:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", server.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", server.secret_key)
+    return BucketConnection(endpoint=server.endpoint, region=REGION)
 
 
 @pytest.fixture
@@ -104,9 +110,9 @@ def test_a_driver_that_hangs_is_taken_over_from_and_what_it_does_later_is_nothin
 
 
 def test_the_files_beside_a_checkpoint_there_are_replaced(
-    start: Any, build: Any, topics: Any, bucket: BucketConnection
+    start: Any, build: Any, topics: Any, bucket: BucketConnection, server: ObjectStore
 ) -> None:
-    """Hadoop's client of S3 keeps the older file without an error where Spark's file manager replaces one."""
+    """And each file of Spark is written by one request, under its own name."""
     letters = topics.make("letters", partitions=1)
     revision = build({**SPEC, "deadLetter": "letters"})
     revision = revision.replace(topics={**revision.topics, "letters": letters})
@@ -126,6 +132,11 @@ def test_the_files_beside_a_checkpoint_there_are_replaced(
     assert driver.wait().graceful
     files = open_checkpoint(CHECKPOINT, bucket).files
     assert [path for path in files.walk("") if path.endswith(".tmp")] == []
+    written = [each for each in server.list_requests() if each.of_jvm and each.operation != "GetObject"]
+    assert "CopyObject" not in {each.operation for each in written}
+    state = Counter(each.key for each in written if "/state/0/" in each.key and "changelog" in each.key)
+    assert state
+    assert set(state.values()) == {1}, "nothing else is requested for a file of a batch"
 
 
 @pytest.mark.chaos

@@ -8,6 +8,7 @@ from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import KafkaConnection, Revision, Tuning
 from kappa_crds.state_settings import Compression, StateSettings
+from kappa_crds.stores import BucketConnection
 from kappa_pipelines.errors import DriverError, SpecError
 from kappa_pipelines.jars import CORE, S3, locked_jars, read_lock
 from kappa_pipelines.kafka.options import build_librdkafka_config, build_spark_connection
@@ -138,6 +139,20 @@ def test_on_a_local_disk_files_of_a_checkpoint_are_renamed_without_other_program
     found = settings.get("spark.sql.streaming.checkpointFileManagerClass", "")
     assert found.rpartition(".")[2] == manager
     assert settings.get("spark.hadoop.fs.file.impl", "").rpartition(".")[2] == file_system
+
+
+def test_files_of_a_checkpoint_in_a_bucket_are_not_renamed() -> None:
+    """A pipeline cannot choose what renames them, or what checks for each whether it exists."""
+    manager, creates = (
+        "spark.sql.streaming.checkpointFileManagerClass",
+        "spark.hadoop.fs.s3a.create.performance",
+    )
+    bucket = BucketConnection(region="eu")
+    revision = _revision(**{manager: "another", creates: "false"}).replace(
+        checkpoint="s3a://b/ck", bucket=bucket
+    )
+    settings = build_spark_settings(revision)
+    assert (settings[manager], settings[creates]) == ("kappa.files.BucketFiles", "true")
 
 
 @pytest.mark.parametrize(

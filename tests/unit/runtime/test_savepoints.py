@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from pathlib import Path
 
 import pytest
@@ -115,11 +115,13 @@ def test_one_that_is_slower_than_the_retention_is_of_the_batch_that_was_pinned(
     held = {path: files.digest(path) for path in NEEDED}
 
     class Slow(SavepointStore):
-        def put(self, files: Folder, path: str) -> tuple[KeptFile, bool]:
+        def put(
+            self, files: Folder, path: str, present: Container[str] | None = None
+        ) -> tuple[KeptFile, bool]:
             for each in ("offsets", "commits", "state"):
                 shutil.rmtree(root / "out" / each, ignore_errors=True)
             LocalFolder(f"file://{root}").write("dead-letter/in.json", b'{"later": 1}')
-            return super().put(files, path)
+            return super().put(files, path, present)
 
     manifest = take_savepoint(files, build_revision(root), 1, Slow(store.files), "one", threads=1).manifest
     assert {file.path: file.sha256 for file in manifest.files} == {
@@ -144,7 +146,9 @@ def test_where_nothing_can_be_pinned_a_slow_one_is_no_damage_to_the_checkpoint(
     class Slow(SavepointStore):
         """Before a file of state is kept, a hundred batches pass, and it is removed."""
 
-        def put(self, files: Folder, path: str) -> tuple[KeptFile, bool]:
+        def put(
+            self, files: Folder, path: str, present: Container[str] | None = None
+        ) -> tuple[KeptFile, bool]:
             if path.endswith((".zip", ".changelog")):
                 batch = max(int(each.name) for each in (root / "out" / "commits").iterdir()) + 100
                 for part in ("0", "1"):
@@ -154,7 +158,7 @@ def test_where_nothing_can_be_pinned_a_slow_one_is_no_damage_to_the_checkpoint(
                     root / "out" / "commits" / str(batch), {"stateUniqueIds": {"0": [["new"], ["new"]]}}
                 )
                 (root / path).unlink()
-            return super().put(files, path)
+            return super().put(files, path, present)
 
     files = Unlinkable(f"file://{root}")
     with pytest.raises(UnavailableError, match=r"\d00 batches were committed meanwhile") as refused:

@@ -45,9 +45,11 @@ LOCAL_FILES: dict[str, str] = {
     FILE_SYSTEM: "kappa.files.LocalFiles",
 }
 
-# FileContext does not support a mount table in which a folder is a mount and its parent is not. In a bucket a rename is an atomic copy.
+# FileContext does not support a mount table in which a folder is a mount and its parent is not. Ours writes each file under its own name
+# (ADR 97). A file that is created takes no request before its content: `kappa.files.BucketFiles` checks itself where it must not replace one.
 _BUCKET_FILES = {
-    f"{_STREAMING}.checkpointFileManagerClass": LOCAL_FILES[f"{_STREAMING}.checkpointFileManagerClass"],
+    f"{_STREAMING}.checkpointFileManagerClass": "kappa.files.BucketFiles",
+    "spark.hadoop.fs.s3a.create.performance": "true",
 }
 _LOCATE = "spark.hadoop.dfs.client.block.write.locateFollowingBlock"
 _PROVIDERS = "software.amazon.awssdk.auth.credentials"

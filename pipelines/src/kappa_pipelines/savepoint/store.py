@@ -11,7 +11,7 @@ Files never change. Objects that no manifest names belong to an unfinished or de
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 
 from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.store.folder import Digest, Folder
@@ -122,17 +122,22 @@ class SavepointStore:
         """Write the manifest; the savepoint exists when this returns."""
         self.files.write(f"{manifest.name}/{MANIFEST}", manifest.to_json().encode())
 
-    def put(self, files: Folder, path: str) -> tuple[KeptFile, bool]:
-        """Store a file of a checkpoint and verify a new copy by reading it. Return the file, and whether it was copied."""
+    def put(self, files: Folder, path: str, present: Container[str] | None = None) -> tuple[KeptFile, bool]:
+        """Store a file of a checkpoint and verify a new copy by reading it. Return the file, and whether it was copied.
+
+        `present` are the paths of the objects that may exist, from a listing: others are written without a request for each.
+        """
         found = files.digest(path)
         if found is None:
             raise LostDataError(Reason.CHECKPOINT_DAMAGED, f"the checkpoint {files.root} lacks {path}")
         _check_crc(files, path, found)
         kept = KeptFile(path=path, size=found.size, sha256=found.sha256)
-        if self.files.digest(object_path(kept)) == found:
+        target = object_path(kept)
+        if (present is None or target in present) and self.files.digest(target) == found:
             return kept, False
-        written = files.copy(path, self.files, object_path(kept))
-        if written != found or self.files.digest(object_path(kept)) != found:
+        copied = files.copy(path, self.files, target)
+        # A copy within the store has been read already.
+        if copied != found or not (files.copies_within(self.files) or self.files.digest(target) == found):
             raise refuse_unstable(self, path)
         return kept, True
 

@@ -60,10 +60,11 @@ def take_savepoint(
         store.restore_collected(known, lambda file: store.put(files, file.path)[0])
         return Taken(known, 0, 0)
     with store.lease(name, files.root) as renew, _pinning(files, name) as pin:
-        state = _find_known(store, files.root)
+        sizes = store.list_sizes()
         keeper = _Keeper(
-            files, pin, store, state, renewing(note, renew), threads or count_threads(files, store)
-        )
+            files, pin, store, _find_known(store, files.root, sizes), set(sizes), renewing(note, renew),
+            threads or count_threads(files, store),
+        )  # fmt: skip
         points, kept, copied = _keep_batch(revision, keeper)
         manifest = Manifest(
             name=name,
@@ -98,12 +99,16 @@ def _pinning(files: Folder, name: str) -> Iterator[Folder]:
 
 @dataclass(frozen=True)
 class _Keeper:
-    """Stores files of a checkpoint in parallel. Files that are `known` have not changed, so they are not read again."""
+    """Stores files of a checkpoint in parallel. Files that are `known` have not changed, so they are not read again.
+
+    `present` are the paths of the objects in the store.
+    """
 
     files: Folder
     pin: Folder
     store: SavepointStore
     known: Mapping[str, KeptFile]
+    present: set[str]
     note: Callable[[int, int], None]
     threads: int
 
@@ -128,7 +133,9 @@ class _Keeper:
 
     def put(self, path: str) -> tuple[KeptFile, bool]:
         """Store the pinned file if there is one, else the file itself. Return it, and whether it was copied."""
-        return self.store.put(self.files if self.pin.stat(path) is None else self.pin, path)
+        file, is_new = self.store.put(self.pin if self._needs_pin(path) else self.files, path, self.present)
+        self.present.add(object_path(file))
+        return file, is_new
 
     def _keep(self, path: str) -> tuple[KeptFile, bool]:
         known = self.known.get(path)
@@ -177,15 +184,14 @@ def renewing(note: Callable[[int, int], None], renew: Callable[[], None]) -> Cal
     return report
 
 
-def _find_known(store: SavepointStore, checkpoint: str) -> Mapping[str, KeptFile]:
+def _find_known(store: SavepointStore, checkpoint: str, sizes: Mapping[str, int]) -> Mapping[str, KeptFile]:
     """Return the state files of the latest savepoint of the same checkpoint that still exist with their checksums.
 
-    They have not changed, so they are not read again.
+    They have not changed, so they are not read again. `sizes` are those of the objects.
     """
     latest = next((each for each in store.read_all() if each.checkpoint == checkpoint), None)
     if latest is None:
         return {}
-    sizes = store.list_sizes()
     state = [file for file in latest.files if IMMUTABLE.search(file.path)]
     lost = {file.path.removesuffix(CHECKSUM) for file in state if sizes.get(object_path(file)) != file.size}
     return {file.path: file for file in state if file.path.removesuffix(CHECKSUM) not in lost}
