@@ -6,7 +6,7 @@ from kappa_crds.reasons import Reason
 from kappa_pipelines.errors import UnavailableError, shorten
 from kappa_pipelines.exits import describe_exit
 from kappa_pipelines.failures.classify import classify, first_lines
-from kappa_pipelines.failures.exceptions import Cause, Failure
+from kappa_pipelines.failures.exceptions import Cause, Failure, read_stack_trace
 
 KAFKA = "org.apache.kafka.common.errors"
 
@@ -128,3 +128,32 @@ def test_a_long_message_fits_into_a_termination_message() -> None:
     error = UnavailableError(Reason.QUERY_FAILED, "ä" * 10_000)
     assert len(describe_exit(error).model_dump_json(by_alias=True).encode()) < 4096
     assert shorten("short") == "short"
+
+
+TRACE = """An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
+  File "clientserver.py", line 644, in _call_proxy
+    return_value = getattr(self.pool[obj_id], method)(*params)
+                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+KeyError: 'first'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "sinks/kafka.py", line 8, in write
+    frame.collect()
+"""
+
+
+def test_the_exception_of_a_function_that_the_jvm_calls_is_at_the_end_of_its_stack_trace() -> None:
+    message = "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide`.\n== SQL (line 1, position 1) ==\na / b"
+    cause = read_stack_trace(f"{TRACE}pyspark.errors.exceptions.captured.ArithmeticException: {message}\n\n")
+    assert cause == Cause("pyspark.errors.exceptions.captured.ArithmeticException", message, "DIVIDE_BY_ZERO")
+    error = classify(Failure((Cause("py4j.Py4JException", TRACE), cause)), "sink 'log'")
+    assert (error.reason, error.retryable) == (Reason.QUERY_FAILED, False)
+    assert "ArithmeticException: [DIVIDE_BY_ZERO] Division by zero. Use `try_divide`." in str(error)
+    assert read_stack_trace(f"{TRACE}KeyboardInterrupt") == Cause("KeyboardInterrupt", "")
+
+
+@pytest.mark.parametrize("message", ["", "no trace", TRACE])
+def test_a_message_without_an_exception_of_python_has_none(message: str) -> None:
+    assert read_stack_trace(message) is None

@@ -9,6 +9,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
 _LONGEST_CHAIN = 12
+_TRACE = "Traceback (most recent call last):\n"
+_RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(: (?P<message>.*))?$", re.MULTILINE | re.DOTALL)
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]*)\] ")
 _PARSE_POSITION = re.compile(r"\(line (\d+), pos (\d+)\)")
 
 
@@ -98,7 +101,21 @@ def read_java_failure(throwable: Any) -> Failure:
     while throwable is not None and len(causes) < _LONGEST_CHAIN:
         causes.append(_read_cause(throwable))
         throwable = throwable.getCause()
-    return Failure(tuple(causes))
+    in_python = read_stack_trace(causes[-1].message) if causes else None
+    return Failure((*causes, in_python) if in_python is not None else tuple(causes))
+
+
+def read_stack_trace(message: str) -> Cause | None:
+    """Return the exception at the end of a stack trace of Python in a message of the JVM; None if there is none.
+
+    Such a trace is all that the JVM has of an exception in a function that it calls, so Spark's error condition is in its text.
+    """
+    _, mark, trace = message.rpartition(_TRACE)
+    found = _RAISED.search(trace) if mark else None
+    if found is None:
+        return None
+    condition = _CONDITION.match(found["message"] or "")
+    return Cause(found["kind"], (found["message"] or "").strip(), condition[1] if condition else None)
 
 
 def _read_cause(throwable: Any) -> Cause:
