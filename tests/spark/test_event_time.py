@@ -13,7 +13,7 @@ from pyspark.sql.types import DataType
 
 from kappa_crds.source import EventTime, Source
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.sources.event_time import build_time, check_event_time
+from kappa_pipelines.sources.event_time import build_time, check_event_time, explain_wrong, is_wrong
 from reference.windows import correct_clock
 from spark.revisions import build_revision, source
 
@@ -143,6 +143,40 @@ def test_a_record_of_the_year_2999_is_a_dead_letter_and_closes_no_window(
     errors = {dict(letter.headers())["kappa.error"].decode() for letter in topics.read(names["dead"])}
     assert all("event time ts is" in error and "1h ahead (eventTime.maxAhead)" in error for error in errors)
     assert any("2999-01-01" in error for error in errors)
+
+
+_OLDEST = "-290308-12-21T19:59:06Z"
+"""Within an hour of the first time that Spark has."""
+
+
+def test_a_record_before_the_year_1_is_a_dead_letter_and_ends_no_query(
+    run: Any, broker: Any, topics: Any, checkpoint: Path
+) -> None:
+    names = {name: topics.make(name, partitions=1) for name in ("flights", "out", "dead")}
+    driver = run(build_revision(_count(), checkpoint, broker.bootstrap, topics=names))
+    for time in (NOON.isoformat(), _OLDEST, "0000-12-31T23:59:59Z", (NOON + timedelta(hours=3)).isoformat()):
+        _write(topics, names["flights"], time)
+    driver.wait_for("dead letters", lambda p: p.dead_lettered == 2)
+    driver.wait_for("the first window", lambda p: len(topics.values(names["out"])) == 1)
+    assert driver.stop().graceful
+    errors = [dict(letter.headers())["kappa.error"].decode() for letter in topics.read(names["dead"])]
+    assert [error.split(",")[0] for error in errors] == [
+        "event time ts is -290308-12-21 19:59:06",
+        "event time ts is 0000-12-31 23:59:59",
+    ]
+
+
+@pytest.mark.parametrize("odd", ["o", "s", "r"])
+def test_clocks_out_of_range_are_never_computed_with(spark: SparkSession, odd: str) -> None:
+    event_time = EventTime.model_validate({"column": "t", "watermark": "1m", "clockCorrection": CORRECTION})
+    oldest = f.from_json(f.lit(json.dumps({"t": _OLDEST})), "t TIMESTAMP")["t"]
+    rows = spark.createDataFrame([(1, NOON, NOON, NOON), (2, NOON, NOON, NOON)], "n INT, o TIMESTAMP, s TIMESTAMP, r TIMESTAMP")  # fmt: skip
+    rows = rows.withColumn(odd, f.when(f.col("n") == 1, oldest).otherwise(f.col(odd)))
+    wrong = is_wrong(event_time, f.col, f.lit(NOON))
+    found = rows.select("n", f.when(wrong, explain_wrong(event_time, f.col, f.lit(NOON))).alias("error"))
+    first, second = (row.error for row in found.orderBy("n").collect())
+    assert second is None
+    assert first.startswith(f"event time t is {'-290308' if odd == 'o' else '2026-03-01'}")
 
 
 @pytest.mark.parametrize(("unit", "factor"), [("Seconds", 1), ("Milliseconds", 10**3), ("Microseconds", 10**6)])  # fmt: skip

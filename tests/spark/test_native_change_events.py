@@ -182,6 +182,27 @@ def test_one_malformed_event_among_many_is_explained_by_the_expressions(spark: S
     ]
 
 
+def test_a_time_or_a_position_out_of_range_ends_no_query(spark: SparkSession) -> None:
+    bounds = (-62_135_596_800_000, 253_402_300_799_000)
+    odd = [bounds[0] - 1, bounds[1] + 1, -(2**63), 2**63 - 1, 10**17, 10**18]
+    events: list[Event] = [
+        (b'{"id":1}', json.dumps({"after": {"id": 1}, "op": "c", "source": {"ts_ms": ms}}).encode(), ms)
+        for ms in [*bounds, *odd]
+    ]
+    native = _expect_equal(spark, events, _simple())
+    assert [row.error for row in native.select("parsed.error").collect()] == [
+        None,
+        None,
+        *(f"time of the change, source.ts_ms: {ms} is no TIMESTAMP" for ms in odd),
+    ]
+    source = {"file": f"binlog.{2**31 - 1}", "pos": 2**63 - 1}
+    placed: Event = b'{"id":1}', json.dumps({"after": {"id": 1}, "op": "c", "source": source}).encode(), 1
+    native = _expect_equal(spark, [placed], _simple())
+    assert [tuple(row) for row in native.select("parsed.columns.position_", "parsed.error").collect()] == [
+        (None, None)
+    ]
+
+
 def test_values_that_functions_of_java_refuse_are_left_to_spark(spark: SparkSession) -> None:
     ddl = "id BIGINT, bytes BINARY, fixed DECIMAL(10,2), words DECIMAL(10,2), at TIMESTAMP"
     for decimals, refused in (

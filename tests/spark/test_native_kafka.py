@@ -83,6 +83,42 @@ def test_rows_are_those_of_sparks_source_at_once_and_in_batches(
     assert read(spark, NATIVE_SOURCE, broker, topic, checkpoint / "batches", **batches) == expected
 
 
+def test_a_table_of_records_equals_that_of_sparks_source(
+    spark: SparkSession, broker: Broker, topics: Any
+) -> None:
+    topic = topics.make("events", partitions=3)
+    for number in range(60):
+        topics.write(topic, [f"v{number}"], partition=number % 3, key=f"k{number}")
+    options = {
+        "kafka.bootstrap.servers": broker.bootstrap,
+        "assign": json.dumps({topic: [0, 2]}),
+        "startingOffsets": json.dumps({topic: {"0": -2, "2": 5}}),
+        "endingOffsets": json.dumps({topic: {"0": 17, "2": 20}}),
+        "includeHeaders": "true",
+        "minPartitions": "6",
+    }
+    native, by_spark = (spark.read.format(kind).options(**options).load() for kind in (NATIVE_SOURCE, SPARK))
+    assert "BatchScan" in native._jdf.queryExecution().executedPlan().toString()
+    assert native.schema == by_spark.schema
+    assert sorted(native.collect()) == sorted(by_spark.collect())
+    assert native.count() == 17 + 15
+
+
+def test_a_timestamp_that_no_query_can_read_is_none(
+    spark: SparkSession, broker: Broker, topics: Any, checkpoint: Path
+) -> None:
+    topic = topics.make("events", partitions=1)
+    for moment in (1_700_000_000_123, -(2**62), -62_135_596_800_001, 1):
+        topics.write(topic, ["v"], timestamp=moment)
+    rows = read(spark, NATIVE_SOURCE, broker, topic, checkpoint)
+    table = spark.read.format(NATIVE_SOURCE).options(
+        **{"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic}
+    )
+    for found in (rows, table.load().orderBy("offset").collect()):
+        times = [round(row["timestamp"].timestamp() * 1000) for row in found]
+        assert times == [1_700_000_000_123, -1, -1, 1]
+
+
 @pytest.mark.parametrize("kind", [SPARK, NATIVE_SOURCE])
 def test_lost_records_end_a_query_as_with_sparks_source(
     spark: SparkSession, broker: Broker, topics: Any, checkpoint: Path, kind: str

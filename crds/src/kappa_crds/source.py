@@ -73,7 +73,7 @@ class EventTime(Model):
     """How far out of order records may be; later ones count as late."""
     max_ahead: Duration = "1d"
     """How far the time of an event may be after Kafka's timestamp of its record. A record further ahead, or
-    after the year 9999, is a dead letter: its watermark would close the windows of all other records."""
+    not in the years 1 to 9999, is a dead letter: its watermark would close the windows of all other records."""
     clock_correction: ClockCorrection | None = None
     """Computes the event time from three times, for senders whose clocks may be wrong."""
     idle_after: PositiveDuration | None = None

@@ -4,7 +4,7 @@ A row is that after the change, or for a deletion that before it. A tombstone ha
 Source of the format: Debezium, "Debezium connector for PostgreSQL: Data change events".
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column
@@ -20,8 +20,10 @@ from pyspark.sql.types import (
 )
 
 from kappa_crds.envelope import DebeziumEnvelope
+from kappa_crds.source import EpochUnit
 from kappa_pipelines.analysis.change_version import VERSION
 from kappa_pipelines.sources.debezium_types import bind, check_types, is_misfit, is_unavailable, read_value
+from kappa_pipelines.sources.event_time import is_in_range, read_epoch
 from kappa_pipelines.sources.text import CORRUPT, PERMISSIVE_JSON, parse_schema, read_text
 from kappa_pipelines.sources.values import EMPTY, WithoutTexts, check_names
 
@@ -139,9 +141,7 @@ class ChangeEvents(WithoutTexts):
         values = f.struct(*(row.alias(name) for name, row in rows.items()))
 
         def build(values: Column) -> Column:
-            change = Change(
-                event, values, self.row, has_truncations=self.envelope.columns.truncated is not None
-            )
+            change = Change(event, values, self.row, self.described)
             described = (change.describe(what).alias(name) for what, name in self._wanted.items())
             row = (values["row"][name].alias(name) for name in self.row.names)
             error = change.find_error(tuple(rows))
@@ -167,12 +167,12 @@ class ChangeEvents(WithoutTexts):
 
 @dataclass(frozen=True)
 class Change:
-    """A change: its parts as texts, and its row, and perhaps that before, as values."""
+    """A change: its parts as texts, and its row, and perhaps that before, as values. `wanted` is what describes it in columns."""
 
     event: Column
     values: Column
     row: StructType
-    has_truncations: bool
+    wanted: Sequence[str]
 
     def find_error(self, rows: Iterable[str]) -> Column:
         """Return why the record is malformed; NULL if it is not."""
@@ -191,13 +191,21 @@ class Change:
         )
 
     def _find_fault_of_truncation(self) -> Column:
-        if not self.has_truncations:
+        if not self._has_truncations:
             return f.lit(_TRUNCATED)
         is_placed = self._find_position().isNotNull() & self._find_time().isNotNull()
         return f.when(~is_placed, _UNPLACED)
 
+    @property
+    def _has_truncations(self) -> bool:
+        return "truncated" in self.wanted
+
     def _find_misfits(self, rows: Iterable[str]) -> Column:
         found = [self._find_misfit(field, name) for name in rows for field in self.row.fields]
+        if "time" in self.wanted:
+            time = self._find_time()
+            message = f.concat(f.lit("time of the change, source.ts_ms: "), time, f.lit(" is no TIMESTAMP"))
+            found.append(f.when(~is_in_range(time, EpochUnit.MILLISECONDS), message))
         return f.nullif(f.concat_ws("; ", *found), f.lit(""))
 
     def _find_misfit(self, field: StructField, row: str) -> Column:
@@ -217,7 +225,7 @@ class Change:
             "truncated": self._is_truncation,
             "version": self._find_version,
             "before": lambda: self.values["before"],
-            "time": lambda: f.timestamp_millis(self._find_time()),
+            "time": lambda: read_epoch(self._find_time(), EpochUnit.MILLISECONDS),
             "snapshot": lambda: source["snapshot"],
             "table": self._find_table,
             "position": self._find_position,
@@ -249,7 +257,7 @@ class Change:
         """
         source = self.event["source"]
         file = f.regexp_extract(source["file"], "([0-9]+)$", 1).try_cast("bigint")
-        in_binlog = f.shiftleft(file, _FILE_BITS) + source["pos"].try_cast("bigint")
+        in_binlog = f.try_add(f.shiftleft(file, _FILE_BITS), source["pos"].try_cast("bigint"))
         lsns = [source["lsn"], *(f.get_json_object(source["sequence"], path) for path in ("$[1]", "$[0]"))]
         return f.coalesce(*(lsn.try_cast("bigint") for lsn in lsns), in_binlog)
 
@@ -263,7 +271,7 @@ class Change:
             server.alias("server"),
             self._find_position().alias("position"),
             is_snapshot.alias("snapshot"),
-            (self._find_time() if self.has_truncations else f.lit(None).cast("bigint")).alias("time"),
+            (self._find_time() if self._has_truncations else f.lit(None).cast("bigint")).alias("time"),
             f.col("offset").alias("offset"),
             f.array_compact(f.array(*unavailable)).alias("unavailable"),
         )

@@ -1,6 +1,8 @@
 """Event time of a source: the declared column, or one corrected for wrong clocks, and its watermark."""
 
 from collections.abc import Callable, Mapping
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
@@ -23,7 +25,7 @@ _CONVERT = {
     EpochUnit.MICROSECONDS: f.timestamp_micros,
 }
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799
-"""The years 1 to 9999 in seconds since 1970; Spark's functions fail on larger numbers."""
+"""The years 1 to 9999 in seconds since 1970; Spark's functions fail on numbers and times that are far outside."""
 _OLDEST_RECORD = 1_293_840_000
 """2011, the year of Kafka's first release, in seconds since 1970: no record is older."""
 
@@ -35,37 +37,62 @@ def build_time(event_time: EventTime, find: Callable[[str], Column]) -> Column:
     column = find(event_time.column)
     if event_time.epoch_unit is None:
         return column
-    return f.when(_is_in_range(column, event_time.epoch_unit), _CONVERT[event_time.epoch_unit](column))
+    return read_epoch(column, event_time.epoch_unit)
+
+
+def read_epoch(number: Column, unit: EpochUnit) -> Column:
+    """Return the time that a number since 1970 is; NULL outside of the years 1 to 9999."""
+    return f.when(is_in_range(number, unit), _CONVERT[unit](number))
 
 
 def is_wrong(event_time: EventTime, find: Callable[[str], Column], timestamp: Column) -> Column:
-    """Return whether a record's event time is too far ahead of `timestamp`, Kafka's own, or after the year 9999.
+    """Return whether a record's event time is too far ahead of `timestamp`, Kafka's own, or not in the years 1 to 9999.
 
     The result does not depend on the wall clock, so a replay gives the same rows. A timestamp before Kafka existed (-1 for none, a
-    device whose clock was reset, the default of a test case) is not the time of writing: then only the year 9999 is the limit.
+    device whose clock was reset, the default of a test case) is not the time of writing: then only the years are the limit.
     """
     time, written = f.unix_micros(build_time(event_time, find)), f.unix_micros(timestamp)
     ahead = (written > _OLDEST_RECORD * 10**6) & (time > written + _milliseconds(event_time.max_ahead) * 1000)
-    wrong = ahead | (time > f.lit(_LAST * 10**6 + 999_999))
+    return _is_out_of_range(event_time, find) | f.coalesce(ahead, f.lit(False))
+
+
+def _is_out_of_range(event_time: EventTime, find: Callable[[str], Column]) -> Column:
+    """Return whether a time that a record has is not in the years 1 to 9999: arithmetic with one can fail the query."""
     if event_time.epoch_unit is not None:
-        wrong |= ~_is_in_range(find(event_time.column), event_time.epoch_unit)
-    return f.coalesce(wrong, f.lit(False))
+        is_plain = [is_in_range(find(event_time.column), event_time.epoch_unit)]
+    else:
+        correction = event_time.clock_correction
+        names = _list_clocks(correction) if correction else [event_time.column]
+        is_plain = [
+            f.unix_micros(find(name)).between(_FIRST * 10**6, _LAST * 10**6 + 999_999) for name in names
+        ]
+    return reduce(or_, (f.coalesce(~each, f.lit(False)) for each in is_plain))
+
+
+def _list_clocks(correction: ClockCorrection) -> list[str]:
+    return [correction.occurred, correction.sent, correction.received]
 
 
 def explain_wrong(event_time: EventTime, find: Callable[[str], Column], timestamp: Column) -> Column:
     """Return why an event time is invalid."""
-    found = build_time(event_time, find).cast("string")
-    if event_time.epoch_unit is not None:
-        found = f.coalesce(found, find(event_time.column).cast("string"))
+    out_of_range = _is_out_of_range(event_time, find)
+    correction = event_time.clock_correction
+    declared = event_time.column if correction is None else correction.occurred
+    found = f.when(out_of_range, find(declared).cast("string")).otherwise(
+        build_time(event_time, find).cast("string")
+    )
     parts = (
         f"event time {event_time.column} is ", found, ", the record was written at ", timestamp.cast("string"),
-        f"; it may be {event_time.max_ahead} ahead (eventTime.maxAhead), and not after the year 9999. For a number of milliseconds"
-        " declare the column as BIGINT and set eventTime.epochUnit",
+        f"; it may be {event_time.max_ahead} ahead (eventTime.maxAhead), and in the years 1 to 9999, as all times that it is computed from."
+        " For a number of milliseconds declare the column as BIGINT and set eventTime.epochUnit",
     )  # fmt: skip
-    return f.concat(*(f.lit(part) if isinstance(part, str) else part for part in parts))
+    return f.concat(
+        *(f.lit(part) if isinstance(part, str) else f.coalesce(part, f.lit("NULL")) for part in parts)
+    )
 
 
-def _is_in_range(number: Column, unit: EpochUnit) -> Column:
+def is_in_range(number: Column, unit: EpochUnit) -> Column:
+    """Return whether a number since 1970 is a time in the years 1 to 9999."""
     return number.between(_FIRST * _UNITS[unit], _LAST * _UNITS[unit])
 
 
@@ -106,9 +133,7 @@ def any_row() -> Column:
 
 
 def _correct(correction: ClockCorrection, find: Callable[[str], Column]) -> Column:
-    occurred, sent, received = (
-        f.unix_micros(find(name)) for name in (correction.occurred, correction.sent, correction.received)
-    )
+    occurred, sent, received = (f.unix_micros(find(name)) for name in _list_clocks(correction))
     longest = f.lit(_milliseconds(correction.max) * 1000)
     difference = f.least(longest, f.greatest(-longest, received - sent))
     return f.timestamp_micros(occurred + f.when(sent.isNull() | received.isNull(), 0).otherwise(difference))

@@ -21,6 +21,7 @@ from kappa_crds.source import RecordColumns, Source
 from kappa_pipelines.checkpoint.format.offsets import PARTITION_SHIFT, Offsets, nest_offsets
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.kafka.consumers import bound_fetches, count_executor_cores, count_replay_factor
+from kappa_pipelines.kafka.native import find_source_format
 from kappa_pipelines.kafka.options import build_spark_connection, prefix_options
 from kappa_pipelines.kafka.subscription import Subscription, build_subscription
 from kappa_pipelines.registry.subject import Subject
@@ -193,7 +194,7 @@ def read_range(
         "endingOffsets": json.dumps(nest_offsets(end)),
         "includeHeaders": "true",
     }
-    return spark.read.format("kafka").options(**options).load()
+    return spark.read.format(find_source_format(revision)).options(**options).load()
 
 
 def build_read_options(

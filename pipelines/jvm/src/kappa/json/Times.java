@@ -78,9 +78,9 @@ final class Times {
         return high < 0 || high > 9 || low < 0 || low > 9 ? -100_000 : 10 * high + low;
     }
 
-    /** Return the microseconds of milliseconds since 1970. */
+    /** Return the microseconds of milliseconds since 1970, in years 1 to 9999. */
     static long ofMillis(long millis) {
-        if (millis > Long.MAX_VALUE / 1000 || millis < Long.MIN_VALUE / 1000) {
+        if (millis < FIRST_DAY * SECONDS_PER_DAY * 1000 || millis >= (LAST_DAY + 1) * SECONDS_PER_DAY * 1000 - 999) {
             throw Unusual.RECORD;
         }
         return millis * 1000;

@@ -56,10 +56,13 @@ final class RecordReader implements PartitionReader<InternalRow> {
     private RecordReader(KafkaBatchInputPartition part) {
         this.part = part;
         KafkaOffsetRange range = part.offsetRange();
-        next = range.fromOffset();
-        end = range.untilOffset();
         row = new RecordRow(range.topic(), range.partition(), part.includeHeaders());
         spark = KafkaDataConsumer.acquire(range.topicPartition(), part.executorKafkaParams());
+        // The range of a table may name the first and the last record instead of their offsets.
+        boolean isKnown = range.fromOffset() >= 0 && range.untilOffset() >= 0;
+        KafkaDataConsumer.AvailableOffsetRange log = isKnown ? null : spark.getAvailableOffsetRange();
+        next = range.fromOffset() >= 0 ? range.fromOffset() : log.earliest();
+        end = range.untilOffset() >= 0 ? range.untilOffset() : log.latest();
         consumer = spark.getOrRetrieveConsumer();
         polled = KEPT.remove(consumer);
         if (polled == null || polled.from != next) {

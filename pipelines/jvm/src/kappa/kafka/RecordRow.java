@@ -13,6 +13,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 final class RecordRow extends GenericInternalRow {
     private static final long serialVersionUID = 1L;
     private static final int KEY = 0, VALUE = 1, TOPIC = 2, PARTITION = 3, OFFSET = 4, TIMESTAMP = 5, TIMESTAMP_TYPE = 6, HEADERS = 7;
+    private static final long FIRST_MILLIS = -62_135_596_800_000L, LAST_MILLIS = 253_402_300_799_999L, MICROS = 1000;
 
     private final boolean hasHeaders;
 
@@ -34,9 +35,15 @@ final class RecordRow extends GenericInternalRow {
         }
     }
 
-    /** Return microseconds. Spark moves times of the Julian calendar, which are long before 1970. */
+    /**
+     * Return microseconds: -1 ms, no timestamp, for one that is not in the years 1 to 9999, as any producer may write, and no query may fail by it. Spark
+     * moves times of the Julian calendar, which are long before 1970.
+     */
     private static long convert(long millis) {
-        return millis >= -1 ? Math.multiplyExact(millis, 1000L) : DateTimeUtils.fromJavaTimestamp(new Timestamp(millis));
+        if (millis < FIRST_MILLIS || millis > LAST_MILLIS) {
+            return -MICROS;
+        }
+        return millis >= -1 ? millis * MICROS : DateTimeUtils.fromJavaTimestamp(new Timestamp(millis));
     }
 
     private static GenericArrayData convert(Header[] headers) {
