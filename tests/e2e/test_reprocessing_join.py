@@ -1,6 +1,7 @@
 """A join of two streams on executors is reprocessed while records come in, and the consumer group that reads it continues at the cut.
 
-The new version has two executors while it replays, and one afterwards, in the same driver. The comparison finds just the differences that the records up to its cut make, and the result equals a batch over the whole input.
+The new version requests three executors while it replays, has the two for which a quota leaves room, and one afterwards, in the same driver.
+The comparison finds just the differences that the records up to its cut make, and the result equals a batch over the whole input.
 """
 
 import json
@@ -152,9 +153,18 @@ def write_order(namespace: str, started: datetime) -> Callable[[Producer, int], 
     return write
 
 
-def count_executors(place: Place) -> Counter[str]:
+_QUOTA = """
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: small}
+spec: {hard: {pods: "5"}}
+"""
+"""Two drivers and three executors: those of the spec, and one more."""
+
+
+def count_executors(place: Place, fields: str = "status.phase=Running") -> Counter[str]:
     """Return how many executors run, by the name of their driver."""
-    pods = place.find("pods", "spark-role=executor", fields="status.phase=Running")
+    pods = place.find("pods", "spark-role=executor", fields=fields)
     return Counter(pod["metadata"]["ownerReferences"][0]["name"] for pod in pods)
 
 
@@ -183,6 +193,7 @@ def test_a_join_on_an_executor_is_reprocessed_and_a_consumer_group_continues(pla
         place.await_ready("pipeline/paid", START_SECONDS)
         ((active, executors),) = count_executors(place).items()
         assert executors == 1
+        place.apply(_QUOTA)
         time.sleep(_WARM_UP_SECONDS)
         fixed = place.find("pipelines.kappa-platform.io", fields="metadata.name=paid")[0]["spec"]["views"]
         fixed[0]["sql"] = fixed[0]["sql"].replace("o.amount - coalesce", "o.amount + coalesce")
@@ -193,7 +204,7 @@ def test_a_join_on_an_executor_is_reprocessed_and_a_consumer_group_continues(pla
         reader.start()
         driver = await_two_executors(place, name, active)
         await_phase(place, name, Phase.READY_TO_CUT, 500)
-        place.wait(lambda: count_executors(place) == {active: 1, driver: 1}, "each version has one", 60)
+        place.wait(lambda: count_executors(place, "") == {active: 1, driver: 1}, "each version has one", 60)
         check_join_comparison(place, name)
         request(place, name, "Cut")
         place.wait(
