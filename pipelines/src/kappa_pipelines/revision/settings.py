@@ -85,6 +85,8 @@ NATIVE_TABLES = "spark.sql.kappa.nativeTables"
 # Settings that the operator or the user may override.
 DEFAULTS: dict[str, str] = {
     "spark.ui.enabled": "false",
+    # Spark ends a driver after some executors were lost, three where there is one, and counts them over its whole life.
+    "spark.executor.failuresValidityInterval": "1h",
     # Comparisons have a pool of their own beside the queries, which share one; within a pool jobs have their turns as before.
     "spark.scheduler.mode": "FAIR",
     OF_DRIVER: JAVA_OPTIONS,
