@@ -159,11 +159,12 @@ class Side:
         for each in [process, *process.children(recursive=True)]:
             times = each.cpu_times()
             used += times.user + times.system
-            self._peak[each.pid] = _read_peak(each.pid)
+            self._peak[each.pid] = read_peak(each.pid)
         return used
 
 
-def _read_peak(pid: int) -> float:
+def read_peak(pid: int) -> float:
+    """Return the largest memory that a process had, in MiB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)
 

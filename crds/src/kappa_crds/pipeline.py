@@ -69,7 +69,8 @@ class Trigger(Model):
     interval: Duration | None = None
     """Interval between batches. Default: as soon as possible."""
     max_records: Annotated[int | None, Field(ge=1)] = None
-    """Maximum number of records in a batch, over all sources."""
+    """Maximum number of records in a batch, over all sources. Default: as many as are processed within 20 seconds,
+    or within the interval if that is longer, measured by the batches before."""
     real_time: RealTime | None = None
     """Real-time mode, for pipelines without state: a record waits for no batch."""
 

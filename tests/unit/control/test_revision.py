@@ -263,3 +263,17 @@ def test_no_partition_is_split_where_rows_of_a_key_must_keep_their_order() -> No
     assert tuning.min_partitions is None
     assert "rows of a key keep their order" in explain_tuning(tuning, keyed.spec)[1]
     assert revise({}).tuning.min_partitions == 2
+
+
+@pytest.mark.parametrize(
+    ("trigger", "text"),
+    [
+        ({}, "as many as its time permits"),
+        ({"maxRecords": 7}, "at most 7 (spec.trigger.maxRecords)"),
+        ({"realTime": {}}, "unbounded, as in real-time mode"),
+    ],
+)
+def test_status_has_what_bounds_a_batch(trigger: dict[str, Any], text: str) -> None:
+    resource = pipeline({"trigger": trigger})
+    tuning = build_revision(resource, DEPENDENCIES, IMAGES).tuning
+    assert f"records of a batch: {text}" in explain_tuning(tuning, resource.spec)[2]

@@ -22,7 +22,7 @@ class FakeQuery:
 
     committed: Offsets = field(default_factory=lambda: dict.fromkeys(AT, 0))
     bound: Offsets | None = None
-    paces: list[tuple[int, int]] = field(default_factory=list)
+    paces: list[tuple[int | None, int]] = field(default_factory=list)
     busy: int = 0
 
     def _enter(self) -> None:
@@ -45,7 +45,7 @@ class FakeQuery:
         assert self.committed == self.bound, "a batch may be reading up to the bound"
         self.bound = None
 
-    def pace(self, records: int, interval: int) -> None:
+    def pace(self, records: int | None, interval: int) -> None:
         self._enter()
         self.paces.append((records, interval))
 

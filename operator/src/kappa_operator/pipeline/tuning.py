@@ -52,6 +52,7 @@ def explain_tuning(tuning: Tuning, spec: PipelineSpec) -> tuple[str, ...]:
     return (
         f"state partitions: {tuning.shuffle_partitions}, for {cores} cores{_explain_partitions(tuning, spec, cores)}; Spark's default is 200",
         _explain_splits(tuning, spec),
+        _explain_batch(spec),
         f"consumer: {_list_settings(tuning.consumer)}",
         f"producer: {_list_settings(tuning.producer)}",
     )
@@ -69,6 +70,14 @@ def _explain_splits(tuning: Tuning, spec: PipelineSpec) -> str:
     if spec.trigger.real_time is not None:
         return "input splits: one for each partition, all at once, as real-time mode needs them"
     return "input splits: one for each partition, so that rows of a key keep their order"
+
+
+def _explain_batch(spec: PipelineSpec) -> str:
+    if spec.trigger.real_time is not None:
+        return "records of a batch: unbounded, as in real-time mode none waits for it"
+    if spec.trigger.max_records is not None:
+        return f"records of a batch: at most {spec.trigger.max_records} (spec.trigger.maxRecords)"
+    return "records of a batch: as many as its time permits, measured by the batches before"
 
 
 def _list_settings(settings: dict[str, str]) -> str:

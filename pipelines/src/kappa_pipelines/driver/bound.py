@@ -81,14 +81,18 @@ class QueryBound:
             # Spark sets it when it finds neither records nor another reason for a batch.
             getattr(self._execution, "noNewData_$eq")(False)
 
-    def pace(self, records: int, interval: int) -> None:
-        """Have each batch take at most so many records of each source, and start every so many milliseconds; 0 starts it at once."""
-        limit = self._jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit.maxRows(records)
+    def pace(self, records: int | None, interval: int) -> None:
+        """Have each batch take at most so many records of each source, and start every so many milliseconds; 0 starts it at once.
+
+        Without a number of records its time bounds it, as the Java module can.
+        """
+        limits_of = self._jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit
         with self._locked():
             limits, executor = self._execution.uniqueSources(), self._execution.triggerExecutor()
             if limits.isEmpty():
                 raise QueryBusyError  # Spark has not created its sources yet
             for stream in self._find_kafka().values():
+                limit = stream.timed() if records is None else limits_of.maxRows(records)
                 limits = limits.updated(stream, limit)
             getattr(self._execution, "uniqueSources_$eq")(limits)
             _set_field(executor, executor.getClass(), _INTERVAL, interval)

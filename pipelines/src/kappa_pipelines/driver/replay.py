@@ -22,7 +22,7 @@ from kappa_pipelines.driver.prepare import Running
 from kappa_pipelines.driver.slices import Ends, Slice, find_slice
 from kappa_pipelines.kafka.subscription import Subscription
 from kappa_pipelines.sources.idle import IDLE_SUFFIX
-from kappa_pipelines.sources.kafka import find_max_records
+from kappa_pipelines.sources.kafka import find_max_records, is_timed
 
 _FUTURE_MILLISECONDS = 86_400_000
 """Timestamps of producers may be ahead of this clock by as much."""
@@ -42,8 +42,8 @@ class PacedQuery(Protocol):
     def release(self) -> None:
         """Have the query read whatever comes."""
 
-    def pace(self, records: int, interval: int) -> None:
-        """Have each batch take at most so many records of each source, and start every so many milliseconds."""
+    def pace(self, records: int | None, interval: int) -> None:
+        """Have each batch take at most so many records of each source, None for what its time permits, and start every so many milliseconds."""
 
     def read_committed(self) -> Vector:
         """Return the end of the last committed batch."""
@@ -61,9 +61,9 @@ class LogTimes(Protocol):
 
 @dataclass(frozen=True)
 class Pace:
-    """The pace of a query: records of each source in a batch, and milliseconds between batches."""
+    """The pace of a query: records of each source in a batch, None where its time bounds it, and milliseconds between batches."""
 
-    records: int
+    records: int | None
     interval: int
 
 
@@ -202,6 +202,7 @@ def build_replay(revision: Revision, running: Running, profile: ReplayProfile | 
         for sink, names in running.compiled.reads.items()
     }
     interval = revision.spec.trigger.interval
-    live = Pace(find_max_records(revision), 0 if interval is None else int(parse_duration(interval) * 1000))
+    records = None if is_timed(revision) else find_max_records(revision)
+    live = Pace(records, 0 if interval is None else int(parse_duration(interval) * 1000))
     wanted = {} if profile is None else reads
     return Replay(profile or ReplayProfile(), wanted, live, running.kafka)

@@ -14,14 +14,15 @@ _SOURCE, _SINK = "kappa.kafka.Source", "kappa.kafka.Sink"
 
 def find_source_format(revision: Revision) -> str:
     """Return the format of the streams of a revision."""
-    return _SOURCE if _is_native(revision) else SPARK
+    return _SOURCE if is_native(revision) else SPARK
 
 
 def find_sink_format(revision: Revision) -> str:
     """Return the format of its sinks that write at least once."""
-    return _SINK if _is_native(revision) else SPARK
+    return _SINK if is_native(revision) else SPARK
 
 
-def _is_native(revision: Revision) -> bool:
+def is_native(revision: Revision) -> bool:
+    """Return whether topics are read and written by the module."""
     is_wanted = revision.spark_conf.get(NATIVE_KAFKA, "true").lower() == "true"
     return is_wanted and revision.spec.trigger.real_time is None

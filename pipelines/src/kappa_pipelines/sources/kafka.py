@@ -14,14 +14,20 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, StructType, TimestampType
 
+from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.replay import REPLAY_RECORDS, ReplayProfile
 from kappa_crds.revision import Revision
 from kappa_crds.source import RecordColumns, Source
 from kappa_pipelines.checkpoint.format.offsets import PARTITION_SHIFT, Offsets, nest_offsets
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.kafka.consumers import bound_fetches, count_executor_cores, count_replay_factor
-from kappa_pipelines.kafka.native import find_source_format
+from kappa_pipelines.kafka.consumers import (
+    bound_fetches,
+    count_cores,
+    count_executor_cores,
+    count_replay_factor,
+)
+from kappa_pipelines.kafka.native import find_source_format, is_native
 from kappa_pipelines.kafka.options import build_spark_connection, prefix_options
 from kappa_pipelines.kafka.subscription import Subscription, build_subscription
 from kappa_pipelines.registry.subject import Subject
@@ -48,6 +54,9 @@ BATCH_CONSUMER = {"fetch.max.wait.ms": "10"}
 """With the records of a fetch Kafka's client requests those that follow, and Spark then requests the ends of the partition on the same connection.
 At the end of a log this waits until there are records, or for this time; Kafka's default is half a second."""
 _RECORDS_PER_CORE = 100_000
+_FIRST_RECORDS_PER_CORE = 200_000
+_BATCH_SECONDS = 20.0
+"""How long a batch is to take where nothing else bounds it."""
 _EARLIEST = -2  # an offset, as Spark writes it
 _PARSED = "__kappa_parsed"
 _FLAG = "__kappa_malformed"
@@ -218,7 +227,8 @@ def build_read_options(
     # In real-time mode Spark refuses to bound a batch, and reads each partition in its own task.
     # A batch of whole transactions is bounded by where they end.
     if not is_real_time and source.spec.transactions is None:
-        options["maxOffsetsPerTrigger"] = "0" if replay is not None else str(find_max_records(revision))
+        options |= _build_batch_limit(revision)
+        options |= {} if replay is None else {"maxOffsetsPerTrigger": "0"}
     if replay is not None:
         options |= prefix_options(REPLAY_CONSUMER)
         options |= {} if replay.client_id is None else {"kafka.client.id": replay.client_id}
@@ -246,6 +256,34 @@ def find_max_records(revision: Revision) -> int:
         DEFAULT_MAX_RECORDS, _RECORDS_PER_CORE * count_executor_cores(revision)
     )
     return max(1, wanted // len(revision.spec.sources))
+
+
+def is_timed(revision: Revision) -> bool:
+    """Return whether batches are bounded by the time that they take: where the spec has no bound, and the Java module reads topics.
+
+    Not where some source has batches of whole transactions: the time of a batch would not follow from the bound of the others.
+    """
+    spec = revision.spec
+    return spec.trigger.max_records is None and not spec.reads_transactions and is_native(revision)
+
+
+def _build_batch_limit(revision: Revision) -> dict[str, str]:
+    """Return the options that bound a batch. The first one of a driver is not measured yet, so only where Python is known to be slow it is small.
+
+    With an interval, batches take that time, and a small first one would wait for the next interval with its rest.
+    """
+    most = find_max_records(revision)
+    if not is_timed(revision):
+        return {"maxOffsetsPerTrigger": str(most)}
+    interval = revision.spec.trigger.interval
+    first = _FIRST_RECORDS_PER_CORE * (count_cores(revision) or 1) // len(revision.spec.sources)
+    seconds = 0.0 if interval is None else parse_duration(interval)
+    is_small = bool(revision.spec.python) and seconds == 0
+    return {
+        "kappaTargetMillis": str(round(1000 * max(_BATCH_SECONDS, seconds))),
+        "kappaFirstRecords": str(min(first, most) if is_small else most),
+        "kappaMostRecords": str(most),
+    }
 
 
 def _find_start(source: Source, replay: ReplayProfile | None) -> str:

@@ -1,19 +1,31 @@
 package kappa.kafka;
 
 import java.lang.reflect.Field;
+import java.util.HashMap;
 import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.ReadAllAvailable;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.kafka010.KafkaMicroBatchStream;
 import org.apache.spark.sql.kafka010.KafkaOffsetRangeLimit;
+import org.apache.spark.sql.kafka010.KafkaSourceOffset;
 import org.apache.spark.sql.kafka010.KafkaSourceProvider;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Spark's Kafka source with another reader of records (ADR 91). Options, schema, offsets and plans are those of Spark, so a checkpoint fits both.
+ * Spark's Kafka source with another reader of records (ADR 91), and with batches that are bounded by their time (ADR 96). Schema, offsets and plans
+ * are those of Spark, so a checkpoint fits both.
+ *
+ * <p>Three options are its own: `kappaTargetMillis` is the time that a batch is to take, `kappaFirstRecords` and `kappaMostRecords` are the bound
+ * of the first batch and the largest one, in records of a source. An option of Spark that limits batches is stronger.
  */
 public final class Source extends KafkaSourceProvider {
     /** Return a name that is not Spark's: by that, Spark reads a batch in another way. */
@@ -68,8 +80,17 @@ public final class Source extends KafkaSourceProvider {
         }
     }
 
-    /** The stream that Spark has made, with the reader of this module. */
-    static final class Stream extends KafkaMicroBatchStream {
+    /** The stream that Spark has made, with the reader and the bound of this module. */
+    public static final class Stream extends KafkaMicroBatchStream {
+        /** By the folder of all sources of a query, which share a bound. */
+        private static final Map<String, BatchBound> BOUNDS = new ConcurrentHashMap<>();
+
+        private final String query;
+        private final CaseInsensitiveStringMap options;
+
+        /** Limits a batch by its time. */
+        private record Timed() implements ReadLimit {}
+
         private Stream(KafkaMicroBatchStream made, Map<String, Object> consumer, CaseInsensitiveStringMap options, String path) {
             super(
                     made.kafkaOffsetReader(),
@@ -78,6 +99,8 @@ public final class Source extends KafkaSourceProvider {
                     path,
                     (KafkaOffsetRangeLimit) read(made, "startingOffsets"),
                     (boolean) read(made, "failOnDataLoss"));
+            query = path.substring(0, path.lastIndexOf('/') + 1);
+            this.options = options;
         }
 
         @SuppressWarnings("unchecked")
@@ -99,6 +122,64 @@ public final class Source extends KafkaSourceProvider {
         @Override
         public PartitionReaderFactory createReaderFactory() {
             return new RecordReader.Factory();
+        }
+
+        @Override
+        public ReadLimit getDefaultReadLimit() {
+            ReadLimit found = super.getDefaultReadLimit();
+            return found instanceof ReadAllAvailable && options.containsKey("kappaTargetMillis") ? timed() : found;
+        }
+
+        /** Returns the limit by which the time of a batch bounds it. */
+        public ReadLimit timed() {
+            return new Timed();
+        }
+
+        @Override
+        public Offset latestOffset(Offset start, ReadLimit limit) {
+            if (!(limit instanceof Timed)) {
+                return super.latestOffset(start, limit);
+            }
+            long now = System.nanoTime();
+            BatchBound bound = BOUNDS.computeIfAbsent(query, path -> createBound());
+            Offset end = super.latestOffset(start, ReadLimit.maxRows(bound.records()));
+            bound.plan(count(start, end), now);
+            return end;
+        }
+
+        private BatchBound createBound() {
+            double target = options.getLong("kappaTargetMillis", 0) * 1e6;
+            return new BatchBound(target, options.getLong("kappaFirstRecords", 0), options.getLong("kappaMostRecords", 0));
+        }
+
+        /** Returns the number of offsets between both; those of partitions that are new do not count. */
+        private static long count(Offset start, Offset end) {
+            Map<?, Object> from = CollectionConverters.asJava(((KafkaSourceOffset) start).partitionToOffsets());
+            Map<?, Object> to = end == null ? from : CollectionConverters.asJava(((KafkaSourceOffset) end).partitionToOffsets());
+            long rows = 0;
+            for (Map.Entry<?, Object> each : to.entrySet()) {
+                rows += (long) each.getValue() - (long) from.getOrDefault(each.getKey(), each.getValue());
+            }
+            return rows;
+        }
+
+        /** Spark requests them at the end of each batch. */
+        @Override
+        public Map<String, String> metrics(Optional<Offset> read) {
+            BatchBound bound = BOUNDS.get(query);
+            if (bound == null) {
+                return super.metrics(read);
+            }
+            bound.end(System.nanoTime());
+            Map<String, String> found = new HashMap<>(super.metrics(read));
+            found.put("maxRecords", Long.toString(bound.records()));
+            return found;
+        }
+
+        @Override
+        public void stop() {
+            BOUNDS.remove(query);
+            super.stop();
         }
     }
 }
