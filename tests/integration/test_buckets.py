@@ -88,18 +88,19 @@ class Careless(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path, _, query = self.path.partition("?")
-        self.answer(self.list(parse_qs(query)["prefix"][0]) if query else self.held[path])
+        asked = parse_qs(query)
+        self.answer(self.list(asked["prefix"][0], "delimiter" in asked) if query else self.held[path])
 
-    def list(self, prefix: str) -> bytes:
-        """Return the files and folders of a folder."""
+    def list(self, prefix: str, has_folders: bool) -> bytes:
+        """Return the files and folders of a folder, or all files below it."""
         found = [
             path.removeprefix(f"/state/{prefix}") for path in self.held if path.startswith(f"/state/{prefix}")
         ]
-        folders = {name.split("/")[0] for name in found if "/" in name}
+        folders = {name.split("/")[0] for name in found if has_folders and "/" in name}
         files = "".join(
             f"<Contents><Key>{prefix}{name}</Key><LastModified>2026-01-01T00:00:00Z</LastModified><Size>1</Size></Contents>"
             for name in found
-            if "/" not in name
+            if not has_folders or "/" not in name
         )
         inner = "".join(
             f"<CommonPrefixes><Prefix>{prefix}{name}/</Prefix></CommonPrefixes>" for name in folders
