@@ -54,10 +54,10 @@ kind: Savepoint
 metadata: {{name: {name}}}
 spec: {{pipelineRef: counts, verify: {{by: StateReader}}}}
 """
-PLAIN = ("{count: 0,", "mode: update}", "trigger:")
+PLAIN = ("{count: 0,", "key: [k]}", "trigger:")
 WANTED = (
     "{count: 1,",
-    "mode: update, delivery: ExactlyOnce}",
+    "key: [k], delivery: ExactlyOnce}",
     "state: {snapshotEvery: 4, compression: zstd, retainBatches: 200}\n  trigger:",
 )
 """With an executor, that has the state; a sink that writes exactly once; and state that is kept in another way than by default."""
