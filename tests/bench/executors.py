@@ -3,10 +3,7 @@
 On the local cluster a Pipeline reads a topic of so many partitions with so many executors of one core, with a batch each second. A second
 has one record in each of four partitions (`few`), or one in every partition (`each`). All executors are on the cluster's one node and share
 its cores, so rates of records do not grow with them. What is measured is what the driver does for each batch and each task: its processor
-time, and the time of a batch. `--state 200` counts in windows instead, with so many partitions of state, so a batch has as many more tasks.
-
-`--lose` ends all executors but one while a savepoint is taken, and gives the seconds until the savepoint was done, until the next batch was
-committed, and until all executors were there again.
+time, and the time of a batch.
 
 Each number of executors has a pipeline of its own, and a line on stderr once it is measured. The last line is one JSON object.
 """
@@ -33,8 +30,8 @@ os.environ["KUBECONFIG"] = str(KUBECONFIG)  # the Kubernetes client reads it whe
 import psutil
 
 import platform_switch
+from bench.first_output import SURROUNDINGS
 from bench.scale import FEW, describe_batches, feeding, log
-from e2e.faults import kill_processes
 from e2e.installation import change_values, install, remove_places
 from e2e.place import Place
 from kappa_crds.progress import Progress, QueryProgress
@@ -47,21 +44,7 @@ _DEADLINE = 300.0
 _POLL_SECONDS = 0.5
 _WARM_SECONDS = 15.0
 _PIPELINE = "scale"
-_SQL = {
-    "stateless": "SELECT k, ts FROM records WHERE k >= 0",
-    "window": "SELECT k, window(ts, '1 minute').start AS at, count(*) AS n FROM records"
-    " GROUP BY k, window(ts, '1 minute')",
-}
-_SURROUNDINGS = """
-apiVersion: kappa-platform.io/v1alpha1
-kind: KafkaCluster
-metadata: {name: main}
-spec: {bootstrapServers: ["kafka.kafka.svc:9092"]}
----
-apiVersion: kappa-platform.io/v1alpha1
-kind: StateStore
-metadata: {name: default}
-spec: {pvc: {size: 1Gi}}
+_TOPICS = """
 ---
 apiVersion: kappa-platform.io/v1alpha1
 kind: Topic
@@ -73,18 +56,10 @@ kind: Topic
 metadata: {name: out}
 spec: {topicName: SPACE-out, partitions: 4, deletionPolicy: Delete}
 """
-_SAVEPOINT = f"""
-apiVersion: kappa-platform.io/v1alpha1
-kind: Savepoint
-metadata: {{name: lost}}
-spec: {{pipelineRef: {_PIPELINE}}}
-"""
 
 
-def build_pipeline(executors: int, state: int | None) -> dict[str, Any]:
-    """Return the manifest of the pipeline with so many executors, and partitions of state where it counts in windows."""
-    query, more = ("window", {"statePartitions": state}) if state else ("stateless", {})
-    mode = {"mode": "update"} if state else {}
+def build_pipeline(executors: int) -> dict[str, Any]:
+    """Return the manifest of the pipeline with so many executors."""
     return {
         "apiVersion": "kappa-platform.io/v1alpha1",
         "kind": "Pipeline",
@@ -98,14 +73,13 @@ def build_pipeline(executors: int, state: int | None) -> dict[str, Any]:
                     "eventTime": {"column": "ts", "watermark": "10s"},
                 }
             ],
-            "views": [{"name": "rows", "sql": _SQL[query]}],
-            "sinks": [{"name": "out", "from": "rows", "kafka": {"topic": "out", "key": ["k"]}, **mode}],
+            "views": [{"name": "rows", "sql": "SELECT k, ts FROM records WHERE k >= 0"}],
+            "sinks": [{"name": "out", "from": "rows", "kafka": {"topic": "out", "key": ["k"]}}],
             "trigger": {"interval": "1s"},
             "resources": {
                 "driver": {"cpu": "200m", "memory": "1600Mi"},
                 "executors": {"count": executors, "cpu": "100m", "memory": "2Gi"},
             },
-            **more,
         },
     }
 
@@ -221,10 +195,10 @@ def measure_sizes(driver: DriverPort) -> dict[str, int]:
 
 
 @contextmanager
-def running(place: Place, executors: int, state: int | None) -> Iterator[tuple[DriverPort, dict[str, float]]]:
+def running(place: Place, executors: int) -> Iterator[tuple[DriverPort, dict[str, float]]]:
     """Give the driver of a pipeline with so many executors, and the seconds until the first and all of them had registered."""
     begin = time.monotonic()
-    place.apply(json.dumps(build_pipeline(executors, state)))
+    place.apply(json.dumps(build_pipeline(executors)))
     try:
         place.wait(lambda: DriverPort.find(place) is not None, "the driver has an address", _DEADLINE)
         driver = DriverPort.find(place)
@@ -247,13 +221,11 @@ class Setting:
     partitions: int
     seconds: float
     loads: tuple[str, ...]
-    state: int | None
-    lose: bool
 
     def measure(self, executors: int) -> dict[str, Any]:
         """Return what a number of executors costs."""
         topic = f"{self.place.name}-records"
-        with running(self.place, executors, self.state) as (driver, found):
+        with running(self.place, executors) as (driver, found):
             figures: dict[str, Any] = {"registered": found}
             for load in self.loads:
                 touched = FEW if load == "few" else self.partitions
@@ -263,40 +235,9 @@ class Setting:
                     time.sleep(_WARM_SECONDS)
                     figures[load] = watch(driver, self.seconds)
                     log(f"{executors} executors, {load}: {figures[load]}")
-                    if self.lose and load == self.loads[-1]:
-                        figures["lost"] = lose_executors(driver, executors)
             figures["sizes"] = measure_sizes(driver)
         log(f"{executors} executors: {figures}")
         return figures
-
-
-def lose_executors(driver: DriverPort, executors: int) -> dict[str, float]:
-    """End all executors but one while a savepoint is taken; return the seconds until all was well again."""
-    place = driver.place
-    batch = driver.wait_for("a batch", lambda p: p.queries).queries[0].batch_id
-    found = place.find("pods", "spark-role=executor", fields="status.phase=Running")
-    names = sorted(each["metadata"]["name"] for each in found)
-    begin = time.monotonic()
-    place.apply(_SAVEPOINT)
-    for name in names[1:]:
-        kill_processes(name, place.name)
-    # The batch that runs may have been finished already; the one after that has begun since.
-    waits: dict[str, Callable[[Progress], Any]] = {
-        "committed_s": lambda p: p.queries[0].batch_id > batch + 1,
-        "savepoint_s": lambda p: p.savepoints and p.savepoints[-1].done,
-        "replaced_s": lambda p: p.executors >= executors and _count_new(place, names) >= executors - 1,
-    }
-    seconds = {}
-    for name, check in waits.items():
-        driver.wait_for(name, check)
-        seconds[name] = round(time.monotonic() - begin, 1)
-    place.await_ready("savepoint/lost", 60)
-    return {"lost": len(names) - 1, **seconds}
-
-
-def _count_new(place: Place, known: list[str]) -> int:
-    pods = place.find("pods", "spark-role=executor", fields="status.phase=Running")
-    return len({each["metadata"]["name"] for each in pods} - set(known))
 
 
 @contextmanager
@@ -308,7 +249,9 @@ def prepared(partitions: int, *, build: bool) -> Iterator[Place]:
         change_values({"pipelines.javaOptions": ""})
         try:
             place = Place.create("redeploy")
-            place.apply(_SURROUNDINGS.replace("SPACE", place.name).replace("PARTITIONS", str(partitions)))
+            place.apply(
+                (SURROUNDINGS + _TOPICS).replace("SPACE", place.name).replace("PARTITIONS", str(partitions))
+            )
             for name in ("records", "out"):
                 place.await_ready(f"topics.kappa-platform.io/{name}", 120)
             place.await_ready("statestore/default", 120)
@@ -328,16 +271,12 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=1000)
     parser.add_argument("--loads", default=",".join(LOADS))
     parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--state", type=int, help="count in windows, with so many partitions of state")
-    parser.add_argument("--lose", action="store_true", help="end executors while a savepoint is taken")
     parser.add_argument("--installed", action="store_true", help="measure the images that the cluster has")
     asked = parser.parse_args()
     counts = [1, 4] if asked.quick else [int(each) for each in asked.executors.split(",")]
     result: dict[str, Any] = {"load": round(os.getloadavg()[0], 1)}
     with prepared(asked.partitions, build=not asked.installed) as place:
-        setting = Setting(
-            place, asked.partitions, asked.seconds, tuple(asked.loads.split(",")), asked.state, asked.lose
-        )
+        setting = Setting(place, asked.partitions, asked.seconds, tuple(asked.loads.split(",")))
         result |= {str(each): setting.measure(each) for each in counts}
     sys.stdout.write(json.dumps(result) + "\n")
 

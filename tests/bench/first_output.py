@@ -50,7 +50,7 @@ _EVENTS = {
     "compile": "plan compiled",
     "query": "queries started",
 }
-_SURROUNDINGS = """
+SURROUNDINGS = """
 apiVersion: kappa-platform.io/v1alpha1
 kind: KafkaCluster
 metadata: {name: main}
@@ -132,7 +132,7 @@ def prepare_place(rounds: int) -> Iterator[Place]:
     place = Place.create("redeploy")
     names = ["records", *(f"out-{number}" for number in range(rounds))]
     topics = "".join(_TOPIC.replace("NAME", name).replace("SPACE", place.name) for name in names)
-    place.apply(_SURROUNDINGS + topics)
+    place.apply(SURROUNDINGS + topics)
     for name in names:
         place.await_ready(f"topics.kappa-platform.io/{name}", 60)
     place.await_ready("statestore/default", 120)
