@@ -31,7 +31,9 @@ $(KAPPA_CACHE)/uv/bin/uv:
 
 setup: $(if $(wildcard $(UV)),,$(KAPPA_CACHE)/uv/bin/uv) ## Install Python dependencies from the lock into .venv
 	@command -v javac >/dev/null || { echo "Java 17 is missing: apt-get install openjdk-17-jdk-headless"; exit 1; }
-	@$(UV) sync --frozen --quiet
+	@$(UV) sync --frozen --check --quiet 2>/dev/null || { \
+	    echo "installing the Python packages of the lock into .venv: minutes on a new machine"; \
+	    if [ -t 2 ]; then $(UV) sync --frozen; else $(UV) sync --frozen 2>&1 | sed -u '/^ [-+~] /d'; fi; }
 	@command -v mvn >/dev/null || $(LAB) packages maven
 	@$(RUN) python pipelines/jvm/build.py
 
