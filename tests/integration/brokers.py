@@ -17,6 +17,10 @@ from kappa_operator.settings import Settings
 
 _CONFIGS = frozenset({"retention.ms", "segment.bytes", "max.message.bytes"})
 CLUSTER = Key("KafkaCluster", "shop", "main")
+USERS = {"operator": "s3cret-of-the-operator", "pipelines": "s3cret-of-pipelines", "nobody": "nobody's"}
+"""Log-ins of the broker with ACLs that files share."""
+TLS_USERS = {"reader": "s3cret-of-the-reader", "connect": "s3cret-${user.home}-of-workers"}
+"""The same of the one with TLS."""
 
 
 class RealKafkaOperator(Operator):

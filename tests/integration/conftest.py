@@ -11,7 +11,10 @@ import urllib3
 import platform_switch
 from integration.apiserver import ApiServer
 from integration.bench import Bench
+from integration.brokers import TLS_USERS, USERS
 from integration.connect_servers import ConnectServers, start_connect
+from lab import acls
+from lab.broker import Broker
 from lab.paths import KUBECONFIG, REPOSITORY
 
 
@@ -39,6 +42,27 @@ def server(alone_with_the_cluster: None) -> Iterator[ApiServer]:
         pytest.fail(
             f"no cluster answers at {KUBECONFIG} ({type(error).__name__}); run `make up`", pytrace=False
         )
+
+
+@pytest.fixture(scope="session")
+def shared_broker() -> Iterator[Broker]:
+    """A broker for all files that need no other settings, because each takes three seconds of processor time. Names of topics differ."""
+    with Broker() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def acl_broker() -> Iterator[Broker]:
+    """The same with log-ins and ACLs. A test grants what its user may do, which replaces what that user could do before."""
+    with Broker(users=USERS, properties=acls.PROPERTIES) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def tls_broker() -> Iterator[Broker]:
+    """The same with TLS besides. Each file has its own prefix of topics."""
+    with Broker(users=TLS_USERS, tls=True, properties=acls.PROPERTIES) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """An archive of a real topic: with transactions, from run to run, and what it notices when the log was faster."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,9 @@ from lab.transactions import end_transaction
 pytestmark = pytest.mark.clusterless
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as broker:
-        yield broker
+@pytest.fixture
+def broker(shared_broker: Broker) -> Broker:
+    return shared_broker
 
 
 class Topic:
@@ -33,7 +31,8 @@ class Topic:
         self.name = name
         self._settings: dict[str, str | int | float] = {"bootstrap.servers": broker.bootstrap, "log_level": 0}
         self.admin = AdminClient({**self._settings})
-        self.admin.create_topics([NewTopic(name, 1, 1)])[name].result()
+        # The records are years old, and the broker may be older than its first search for such.
+        self.admin.create_topics([NewTopic(name, 1, 1, config={"retention.ms": "-1"})])[name].result()
         self.archived = ArchivedTopic(LocalFolder(str(folder)), name, "id")
 
     def write(self, *values: bytes, commit: bool | None = None) -> None:
@@ -95,7 +94,7 @@ class Topic:
 def test_archive_and_log_are_one_sequence_although_the_head_of_the_log_is_gone(
     broker: Broker, tmp_path: Path
 ) -> None:
-    topic = Topic(broker, "sequence", tmp_path)
+    topic = Topic(broker, "archive-sequence", tmp_path)
     topic.write(*(b"plain-%d" % n for n in range(20)))
     topic.write(b"committed-1", b"committed-2", commit=True)
     topic.write(*(b"aborted-%d" % n for n in range(5)), commit=False)
@@ -118,13 +117,13 @@ def test_archive_and_log_are_one_sequence_although_the_head_of_the_log_is_gone(
 
 
 def test_two_archivers_and_a_crash_leave_each_record_once(broker: Broker, tmp_path: Path) -> None:
-    topic = Topic(broker, "twice", tmp_path)
+    topic = Topic(broker, "archive-twice", tmp_path)
     topic.write(*(b"%d" % n for n in range(30)))
     topic.archive(records=10)
     other = Topic.__new__(Topic)
     other.__dict__ = {
         **topic.__dict__,
-        "archived": ArchivedTopic(LocalFolder(str(tmp_path / "other")), "twice", "id"),
+        "archived": ArchivedTopic(LocalFolder(str(tmp_path / "other")), "archive-twice", "id"),
     }
     other.archive(records=17)
     other.archived.folder.copy(Segment(0, 0, 17).path, topic.archived.folder, Segment(0, 0, 17).path)
@@ -136,7 +135,7 @@ def test_two_archivers_and_a_crash_leave_each_record_once(broker: Broker, tmp_pa
 def test_records_that_were_removed_before_they_were_archived_are_named(
     broker: Broker, tmp_path: Path
 ) -> None:
-    topic = Topic(broker, "late", tmp_path)
+    topic = Topic(broker, "archive-late", tmp_path)
     topic.write(*(b"%d" % n for n in range(30)))
     assert topic.archive(records=10) == Segment(0, 0, 10)
     topic.truncate(14)
@@ -145,7 +144,7 @@ def test_records_that_were_removed_before_they_were_archived_are_named(
 
 
 def test_an_archive_begins_where_the_log_begins(broker: Broker, tmp_path: Path) -> None:
-    topic = Topic(broker, "begun", tmp_path)
+    topic = Topic(broker, "archive-begun", tmp_path)
     topic.write(*(b"%d" % n for n in range(10)))
     topic.truncate(4)
     assert topic.archive() == Segment(0, 4, 10)
@@ -154,7 +153,7 @@ def test_an_archive_begins_where_the_log_begins(broker: Broker, tmp_path: Path) 
 
 
 def test_few_new_records_wait_for_more(broker: Broker, tmp_path: Path) -> None:
-    topic = Topic(broker, "few", tmp_path)
+    topic = Topic(broker, "archive-few", tmp_path)
     topic.write(b"1", b"2")
     assert topic.archive(least=3) is None
     topic.write(b"3")
@@ -162,9 +161,11 @@ def test_few_new_records_wait_for_more(broker: Broker, tmp_path: Path) -> None:
 
 
 def test_an_open_transaction_is_not_archived(broker: Broker, tmp_path: Path) -> None:
-    topic = Topic(broker, "open", tmp_path)
+    topic = Topic(broker, "archive-open", tmp_path)
     topic.write(b"before")
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "open", "log_level": 0})
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap, "transactional.id": topic.name, "log_level": 0}
+    )
     producer.init_transactions(20)
     producer.begin_transaction()
     producer.produce(topic.name, b"open")

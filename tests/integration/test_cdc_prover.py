@@ -11,24 +11,23 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, ResourceType
 
+from integration.brokers import TLS_USERS
 from kappa_crds.cdcsource_proof import ProofResult
 from kappa_operator.cdc.proof_work import KafkaServers, ProofRequest
-from lab.acls import PROPERTIES, Right, grant
+from lab.acls import Right, grant
 from lab.broker import Broker
 from lab.postgres import DATABASE, USER, Postgres
 
 pytestmark = pytest.mark.clusterless
 
-PASSWORD = "s3cret-of-the-reader"
+PASSWORD = TLS_USERS["reader"]
 READ = Right(ResourceType.TOPIC, "shop.", AclOperation.READ, is_prefix=True)
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[tuple[Postgres, Broker]]:
-    with (
-        Broker(users={"reader": PASSWORD}, tls=True, properties=PROPERTIES) as broker,
-        Postgres() as database,
-    ):
+def lab(tls_broker: Broker) -> Iterator[tuple[Postgres, Broker]]:
+    broker = tls_broker
+    with Postgres() as database:
         database.execute("CREATE TABLE orders (id INT PRIMARY KEY, item TEXT)")
         database.execute("INSERT INTO orders VALUES (1, 'tea'), (2, 'milk')")
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})

@@ -13,10 +13,13 @@ from typing import Any
 import psycopg
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AclOperation, ResourceType
 from typer.testing import CliRunner, Result
 
+from integration.brokers import TLS_USERS
 from integration.writers import writing
 from kappa_operator.cli.app import app
+from lab.acls import Right, grant
 from lab.broker import Broker
 from lab.connect import ConnectWorker
 from lab.debezium import configure_postgres
@@ -135,12 +138,14 @@ def configure(database: Postgres) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def shop() -> Iterator[Shop]:
+def shop(tls_broker: Broker) -> Iterator[Shop]:
     formats = {
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
         "value.converter.schemas.enable": "false",  # keys keep theirs
     }
-    with Broker(users={"reader": "secret-1"}, tls=True) as broker, Postgres() as database:
+    broker = tls_broker
+    grant(broker.bootstrap, "reader", [Right(ResourceType.TOPIC, PREFIX, AclOperation.READ, is_prefix=True)])
+    with Postgres() as database:
         with psycopg.connect(database.address, autocommit=True) as connection:
             connection.execute(SCHEMA.encode())
             connection.execute(f"INSERT INTO odd VALUES {ODD[0]}".encode())  # noqa: S608 - a row above
@@ -361,7 +366,7 @@ def test_a_column_that_no_event_has_is_named(shop: Shop) -> None:
     assert shop.prove("notes", "--ignore-column", "added")["verdict"] == "equal"
 
 
-@pytest.mark.parametrize(("password", "code"), [("secret-1", 0), ("secret-2", 2)])
+@pytest.mark.parametrize(("password", "code"), [(TLS_USERS["reader"], 0), ("secret-2", 2)])
 def test_the_log_in_to_kafka_is_read_from_a_file(
     shop: Shop, tmp_path: Path, password: str, code: int
 ) -> None:

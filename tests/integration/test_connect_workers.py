@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, ResourceType
 
+from integration.brokers import TLS_USERS
 from kappa_crds.kinds import find_kind
 from kappa_operator.cdcsource.history import CONFIGS
 from kappa_operator.cdcsource.objects import build_config
@@ -20,7 +21,7 @@ from kappa_operator.connect.client import HttpConnect
 from kappa_operator.connect.names import SECRETS_DIR, KafkaClusterResource, name_group, name_history
 from kappa_operator.connect.topics import list_topics
 from kappa_operator.errors import ConnectFailure
-from lab.acls import PROPERTIES, Right, grant
+from lab.acls import Right, grant
 from lab.broker import Broker
 from lab.connect_workers import WorkerGroup
 from lab.debezium import configure_postgres
@@ -30,7 +31,7 @@ from lab.shell import wait_until
 
 pytestmark = [pytest.mark.clusterless, pytest.mark.timeout(300)]
 
-GROUP, PASSWORD = "connect.shop.main", "s3cret-${user.home}-of-workers"
+GROUP, PASSWORD = "connect.shop.main", TLS_USERS["connect"]
 _TOPIC, _ID = ResourceType.TOPIC, ResourceType.TRANSACTIONAL_ID
 RIGHTS = (
     *(
@@ -66,9 +67,9 @@ class Lab:
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    users = {"connect": PASSWORD}
-    with Broker(users=users, properties=PROPERTIES, tls=True) as broker, Postgres() as database:
+def lab(tls_broker: Broker) -> Iterator[Lab]:
+    broker = tls_broker
+    with Postgres() as database:
         resource = find_kind("KafkaCluster").parse(
             {
                 "metadata": {"name": "main", "namespace": "shop"},

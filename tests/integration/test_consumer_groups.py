@@ -2,36 +2,35 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from integration.brokers import USERS
 from kappa_operator.errors import AuthorizationFailed, KafkaFailure
 from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.groups import GroupClient
 from kappa_operator.kafka.model import GroupView, KafkaAccess
-from lab import acls
 from lab.broker import Broker
 
 pytestmark = [pytest.mark.clusterless, pytest.mark.chaos]
 Result = TypeVar("Result")
-NOBODY = "nobody's"
+NOBODY = USERS["nobody"]
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker(users={"nobody": NOBODY}, properties=acls.PROPERTIES) as running:
-        admin = AdminClient({"bootstrap.servers": running.bootstrap})
-        for name in ("prices", "prices.r1"):
-            admin.create_topics([NewTopic(name, 2, 1)])[name].result(20)
-        producer = Producer({"bootstrap.servers": running.bootstrap})
-        for number in range(20):
-            producer.produce("prices", str(number), partition=number % 2)
-        assert producer.flush(20) == 0
-        yield running
+def broker(acl_broker: Broker) -> Broker:
+    admin = AdminClient({"bootstrap.servers": acl_broker.bootstrap})
+    for name in ("prices", "prices.r1"):
+        admin.create_topics([NewTopic(name, 2, 1)])[name].result(20)
+    producer = Producer({"bootstrap.servers": acl_broker.bootstrap})
+    for number in range(20):
+        producer.produce("prices", str(number), partition=number % 2)
+    assert producer.flush(20) == 0
+    return acl_broker
 
 
 def ask(access: KafkaAccess, call: Callable[[GroupClient], Awaitable[Result]]) -> Result:

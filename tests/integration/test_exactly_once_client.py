@@ -1,7 +1,6 @@
 """The client of Kafka's transactions while the broker dies: no call waits without limit, and the next client writes."""
 
 import time
-from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import KafkaException
@@ -15,17 +14,17 @@ from kappa_pipelines.sinks.publisher import Publisher
 from lab.broker import Broker
 
 pytestmark = pytest.mark.clusterless
-PUBLISHER = Publisher("log", "out", "the-group", 1, "the-checkpoint", 1, "these views")
+TOPIC = "once"
+PUBLISHER = Publisher("log", TOPIC, "the-group", 1, "the-checkpoint", 1, "these views")
 MARKER = CommitMarker(generation=1, written={"the-checkpoint/the-query": 1})
 _SECONDS = 2.0
 
 
 @pytest.fixture
-def broker() -> Iterator[Broker]:
-    with Broker() as running:
-        admin = AdminClient({"bootstrap.servers": running.bootstrap})
-        admin.create_topics([NewTopic("out", 1, 1)])["out"].result(20)
-        yield running
+def broker(shared_broker: Broker) -> Broker:
+    admin = AdminClient({"bootstrap.servers": shared_broker.bootstrap})
+    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(20)
+    return shared_broker
 
 
 def open_client(broker: Broker) -> Client:
@@ -38,23 +37,23 @@ def open_client(broker: Broker) -> Client:
 
 def test_a_commit_does_not_wait_without_limit_for_a_coordinator_that_is_gone(broker: Broker) -> None:
     client = open_client(broker)
-    client.markers.read([("out", 0)])
-    client.producer.produce("out", b"first")
-    client.commit({("out", 0): MARKER})
+    client.markers.read([(TOPIC, 0)])
+    client.producer.produce(TOPIC, b"first")
+    client.commit({(TOPIC, 0): MARKER})
     client.producer.begin_transaction()
-    client.producer.produce("out", b"lost")
+    client.producer.produce(TOPIC, b"lost")
     client.producer.flush(20)
     broker.kill()
     began = time.monotonic()
     with pytest.raises(KafkaException) as raised:
-        client.commit({("out", 0): MARKER}, _SECONDS)
+        client.commit({(TOPIC, 0): MARKER}, _SECONDS)
     assert raised.value.args[0].name() == "_TIMED_OUT"
     client.close()
     assert time.monotonic() - began < _SECONDS + 20
     broker.start()
     later = open_client(broker)
-    later.producer.produce("out", b"again")
-    later.commit({("out", 0): MARKER})
+    later.producer.produce(TOPIC, b"again")
+    later.commit({(TOPIC, 0): MARKER})
     later.close()
-    values = [message.value() for message in read_topic("out", broker.bootstrap)]
+    values = [message.value() for message in read_topic(TOPIC, broker.bootstrap)]
     assert values == [b"first", b"again"]

@@ -146,14 +146,13 @@ async def test_a_host_that_does_not_exist_is_named() -> None:
         assert "no-such-host.invalid:9092" in operator.get_condition(CLUSTER)[2]
 
 
-async def test_a_broker_that_dies_and_comes_back_is_noticed_both_times() -> None:
-    with Broker() as broker:
-        async with RealKafkaOperator(broker.bootstrap) as operator:
-            await operator.reconcile(CLUSTER)
-            assert operator.get_condition(CLUSTER)[1] == "Connected"
-            broker.kill()
-            await operator.reconcile(CLUSTER)
-            assert operator.get_condition(CLUSTER)[1] == "BrokerUnreachable"
-            broker.start()
-            await operator.reconcile(CLUSTER)
-            assert operator.get_condition(CLUSTER)[1] == "Connected"
+async def test_a_broker_that_dies_and_comes_back_is_noticed_both_times(secured: Broker) -> None:
+    async with RealKafkaOperator(secured.bootstrap) as operator:
+        await operator.reconcile(CLUSTER)
+        assert operator.get_condition(CLUSTER)[1] == "Connected"
+        secured.kill()
+        await operator.reconcile(CLUSTER)
+        assert operator.get_condition(CLUSTER)[1] == "BrokerUnreachable"
+        secured.start()
+        await operator.reconcile(CLUSTER)
+        assert operator.get_condition(CLUSTER)[1] == "Connected"

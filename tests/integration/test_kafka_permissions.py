@@ -1,7 +1,7 @@
 """What the operator's user needs in a Kafka with ACLs: what `docs/how-to/kafka-permissions.md` names, and no more. What is missing is named."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -9,19 +9,18 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation, ResourceType
 
 from fakes.context import build_resource, build_secret
-from integration.brokers import CLUSTER, RealKafkaOperator
+from integration.brokers import CLUSTER, USERS, RealKafkaOperator
 from kappa_crds import API_VERSION
 from kappa_operator.engine import actions as act
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.errors import AuthorizationFailed
 from kappa_operator.kafka.client import KafkaClient
 from kappa_operator.kafkacluster.connection import read_access, read_pipeline_access
-from lab.acls import PROPERTIES, Right, grant
+from lab.acls import Right, grant
 from lab.broker import Broker
 
 pytestmark = pytest.mark.clusterless
 
-PASSWORD, OTHER = "s3cret-of-the-operator", "s3cret-of-pipelines"
 OPERATIONS = {
     "Create": Right(ResourceType.TOPIC, "*", AclOperation.CREATE),
     "Alter": Right(ResourceType.TOPIC, "*", AclOperation.ALTER),
@@ -33,16 +32,15 @@ READ_CONFIGS = Right(ResourceType.TOPIC, "*", AclOperation.DESCRIBE_CONFIGS)
 SASL = {"mechanism": "SCRAM-SHA-512", "credentialsSecretRef": {"name": "login"}}
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker(users={"operator": PASSWORD, "pipelines": OTHER}, properties=PROPERTIES) as running:
-        yield running
+@pytest.fixture
+def broker(acl_broker: Broker) -> Broker:
+    return acl_broker
 
 
 def connect(broker: Broker, rights: dict[str, Right]) -> RealKafkaOperator:
     grant(broker.bootstrap, "operator", rights.values())
     operator = RealKafkaOperator(broker.sasl_bootstrap, sasl=SASL)
-    operator.cluster.put(build_secret("login", username="operator", password=PASSWORD))
+    operator.cluster.put(build_secret("login", username="operator", password=USERS["operator"]))
     return operator
 
 
@@ -82,7 +80,7 @@ async def test_operator_and_pipelines_log_in_as_different_users(broker: Broker) 
     )
     async with connect(broker, OPERATIONS) as operator:
         grant(broker.bootstrap, "pipelines", reads)
-        operator.cluster.put(build_secret("reader", username="pipelines", password=OTHER))
+        operator.cluster.put(build_secret("reader", username="pipelines", password=USERS["pipelines"]))
         own = {"sasl": {**SASL, "credentialsSecretRef": {"name": "reader"}}}
         connection: dict[str, Any] = {"bootstrapServers": [broker.sasl_bootstrap], "sasl": SASL}
         operator.cluster.put(build_resource("KafkaCluster", "main", **connection, pipelineCredentials=own))

@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -19,18 +19,19 @@ from confluent_kafka.admin import (
 )
 
 from fakes.context import build_resource, build_secret
+from integration.brokers import USERS
 from kappa_crds.reasons import Reason
 from kappa_operator.kafka.clients import AdminClients
 from kappa_operator.kafka.model import UserView
 from kappa_operator.pipeline.objects import DRIVER_ROLE
-from lab.acls import PROPERTIES, Right, grant
+from lab.acls import Right, grant
 from lab.broker import Broker
 from lab.shell import wait_until
 from unit.control.lives import CLUSTER, PIPELINE, REF, SPEC, TOPICS, Life, write
 
 pytestmark = pytest.mark.clusterless
 
-PASSWORD = "s3cret-of-the-operator"
+PASSWORD = USERS["operator"]
 TOPIC_RIGHTS = [
     Right(ResourceType.TOPIC, "*", operation)
     for operation in (AclOperation.CREATE, AclOperation.ALTER, AclOperation.ALTER_CONFIGS)
@@ -45,10 +46,9 @@ SECOND = {**SPEC, "sinks": [{"name": "log", "from": "events", "kafka": {"topic":
 USES = ("kafka-operator", "kafka-users", "kafka-users-topics")
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker(users={"operator": PASSWORD}, properties=PROPERTIES) as running:
-        yield running
+@pytest.fixture
+def broker(acl_broker: Broker) -> Broker:
+    return acl_broker
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -12,7 +11,7 @@ from confluent_kafka import Producer as Client
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from fakes.context import build_resource
-from integration.brokers import CLUSTER, RealKafkaOperator, await_told
+from integration.brokers import CLUSTER, USERS, RealKafkaOperator, await_told
 from kappa_crds import API_VERSION
 from kappa_operator.engine.actions import SetQuota
 from kappa_operator.engine.keys import Key, ObjectRef
@@ -20,7 +19,6 @@ from kappa_operator.errors import AuthorizationFailed
 from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.model import KafkaAccess, Producer, Rate
 from kappa_operator.kafka.quotas import QuotaClient
-from lab import acls
 from lab.broker import Broker
 
 pytestmark = pytest.mark.clusterless
@@ -40,15 +38,14 @@ SPEC: dict[str, Any] = {
         }
     },
 }
-NOBODY = "nobody's"
+TOPIC = "loaded"
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker(users={"nobody": NOBODY}, properties=acls.PROPERTIES) as running:
-        admin = AdminClient({"bootstrap.servers": running.bootstrap})
-        admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(20)
-        yield running
+def broker(acl_broker: Broker) -> Broker:
+    admin = AdminClient({"bootstrap.servers": acl_broker.bootstrap})
+    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(20)
+    return acl_broker
 
 
 def build_access(broker: Broker) -> KafkaAccess:
@@ -82,15 +79,15 @@ class Loader:
         self.throttled, self.taken, until = 0.0, 0, time.monotonic() + seconds
         while time.monotonic() < until:
             if len(self.client) < 10:
-                self.client.produce("orders", b"x" * 2048, on_delivery=self._count)
+                self.client.produce(TOPIC, b"x" * 2048, on_delivery=self._count)
             self.client.poll(0.01 if len(self.client) == 10 else 0)
         found = self.taken
         self.client.flush(60)
         return found
 
     def is_free(self, wanted: int) -> bool:
-        """Return whether the broker takes so many records again in two seconds, once what it makes the connection wait for has passed."""
-        return any(self.send(2.0) > wanted for _ in range(20))
+        """Return whether the broker takes so many records again in half a second, once what it makes the connection wait for has passed."""
+        return any(self.send(0.5) > wanted for _ in range(20))
 
 
 class Scene(RealKafkaOperator):
@@ -143,9 +140,9 @@ async def test_a_quota_is_set_read_and_removed(broker: Broker) -> None:
 async def test_a_user_without_permissions_gets_an_error_that_names_them(broker: Broker) -> None:
     settings = {
         "bootstrap.servers": broker.sasl_bootstrap, "security.protocol": "sasl_plaintext", "client.id": "test",
-        "sasl.mechanism": "PLAIN", "sasl.username": "nobody", "sasl.password": NOBODY,
+        "sasl.mechanism": "PLAIN", "sasl.username": "nobody", "sasl.password": USERS["nobody"],
     }  # fmt: skip
-    connection = Connection(KafkaAccess.of(settings, (NOBODY,)))
+    connection = Connection(KafkaAccess.of(settings, (USERS["nobody"],)))
     quotas = QuotaClient(connection)
     try:
         with pytest.raises(
@@ -164,14 +161,14 @@ async def test_a_producer_is_slowed_down_while_it_is_critical_and_let_go_again(b
     loader, other = Loader(broker), Loader(broker, "other")
     async with Scene(broker) as scene:
         await scene.reconcile(CLUSTER)
-        free = await asyncio.to_thread(loader.send, 2.0)
+        free = await asyncio.to_thread(loader.send, 1.0)
         assert loader.throttled == 0
         await scene.run(60, 900.0)
         assert scene.list_events("ProducerThrottled")
         slowed = await asyncio.to_thread(loader.send, 3.0)
         assert loader.throttled > 0
         assert slowed * 5 < free
-        await asyncio.to_thread(other.send, 1.0)
+        await asyncio.to_thread(other.send, 0.5)
         assert other.throttled == 0, "nobody else is"
         await scene.run(180, 0.0)
         assert scene.list_events("ProducerReleased")

@@ -1,7 +1,7 @@
 """Topics on a real broker: creation, drift, adoption, and what Kafka refuses in its own words."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -16,10 +16,9 @@ pytestmark = pytest.mark.clusterless
 API = "kappa-platform.io/v1alpha1"
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as running:
-        yield running
+@pytest.fixture
+def broker(shared_broker: Broker) -> Broker:
+    return shared_broker
 
 
 @pytest.fixture
