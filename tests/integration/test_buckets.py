@@ -44,8 +44,8 @@ def read_failure(result: WorkResult) -> tuple[Reason, str]:
 
 @pytest.mark.parametrize("prefix", ["prod/kappa", ""])
 def test_a_bucket_is_written_read_and_left_clean(server: ObjectStore, tmp_path: Path, prefix: str) -> None:
-    for _ in range(2):
-        result = check(tmp_path, build_spec(server.endpoint, prefix=prefix), keys(server))
+    for alone in (not prefix, False):
+        result = check(tmp_path, build_spec(server.endpoint, prefix=prefix), keys(server), alone=alone)
         assert (result.failure, result.checked and result.checked.free_bytes) == (None, None)
     assert [path for path in (server.folder / "state").rglob("*") if path.is_file()] == []
 
