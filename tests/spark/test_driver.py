@@ -15,7 +15,9 @@ import pytest
 
 from kappa_crds.progress import DriverExit, DriverState, Progress
 from kappa_crds.reasons import Reason
-from kappa_crds.revision import KafkaConnection
+from kappa_crds.revision import KafkaConnection, Revision
+from kappa_pipelines.errors import UnavailableError
+from kappa_pipelines.kafka.preflight import check_kafka
 from lab.broker import Broker
 from spark.processes import TOKEN, DriverProcess
 from spark.revisions import build_revision, source, spark_conf
@@ -130,13 +132,20 @@ def test_a_driver_with_credentials_runs_over_tls_shows_none_and_stops_at_sigterm
         assert topics.committed("kappa.test.delays", names["flights"]) == topics.ends(names["flights"])
 
         (secret / "password").write_text("wrong")
-        ended = start(revision, 2).wait()
-        assert (ended.reason, ended.retryable) == (Reason.AUTHENTICATION_FAILED, True)
+        refused = _check_in_vain(revision)
+        assert (refused.reason, refused.retryable) == (Reason.AUTHENTICATION_FAILED, True)
         (secret / "password").write_text("s3cr3t-pass")
         (tmp_path / "other.crt").write_text(_other_authority(tmp_path))
         stranger = kafka.model_copy(update={"ca_file": str(tmp_path / "other.crt")})
-        ended = start(revision.model_copy(update={"kafka": stranger}), 3).wait()
-        assert ended.reason is Reason.TLS_FAILED, ended.message
+        refused = _check_in_vain(revision.model_copy(update={"kafka": stranger}))
+        assert refused.reason is Reason.TLS_FAILED, refused.message
+
+
+def _check_in_vain(revision: Revision) -> UnavailableError:
+    """Return the error of the check before Spark; how a driver ends with one is tested below, with a topic that is missing."""
+    with pytest.raises(UnavailableError) as raised:
+        check_kafka(revision)
+    return raised.value
 
 
 def _command_lines(pid: int) -> str:
