@@ -44,6 +44,16 @@ _VALUES = (
 )  # fmt: skip
 
 
+def _try(count: int) -> settings:
+    return settings(
+        max_examples=count,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.explicit, Phase.generate],
+    )
+
+
 @pytest.fixture(autouse=True)
 def restore(spark: SparkSession) -> Any:
     yield
@@ -79,17 +89,7 @@ def _read_both(spark: SparkSession, frame: DataFrame, expression: str = _READER)
     return list(zip(*found, strict=True))
 
 
-@settings(
-    max_examples=25,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.explicit, Phase.generate],
-)
-@given(seed=st.integers(0, 2**32), zone=st.sampled_from(_ZONES), form=st.sampled_from(_FORMATS))
-def test_any_record_of_any_schema_is_read_as_by_spark(
-    spark: SparkSession, seed: int, zone: str, form: str | None
-) -> None:
+def _compare_reading(spark: SparkSession, seed: int, zone: str, form: str | None) -> None:
     random = Random(seed)
     ddl = make_fields(random)
     values: list[bytes | None] = [make_record(random, *split_fields(ddl)) for _ in range(RECORDS)]
@@ -102,6 +102,20 @@ def test_any_record_of_any_schema_is_read_as_by_spark(
         form,
     )
     assert len(pairs) == RECORDS + 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_record_of_any_schema_is_read_as_by_spark(spark: SparkSession, seed: int) -> None:
+    _compare_reading(spark, seed, _ZONES[seed % 4], _FORMATS[seed])
+
+
+@pytest.mark.chaos  # Spark compiles the code of each schema
+@_try(25)
+@given(seed=st.integers(0, 2**32), zone=st.sampled_from(_ZONES), form=st.sampled_from(_FORMATS))
+def test_many_records_of_any_schema_are_read_as_by_spark(
+    spark: SparkSession, seed: int, zone: str, form: str | None
+) -> None:
+    _compare_reading(spark, seed, zone, form)
 
 
 def _count_read(spark: SparkSession, ddl: str, values: list[bytes]) -> int:
@@ -215,17 +229,7 @@ def test_limits_of_texts_are_those_of_spark(spark: SparkSession) -> None:
     assert all(own == other for own, other in pairs)
 
 
-@settings(
-    max_examples=15,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.explicit, Phase.generate],
-)
-@given(seed=st.integers(0, 2**32), zone=st.sampled_from(_ZONES), options=st.sampled_from(_WRITTEN))
-def test_any_row_of_any_schema_is_written_as_by_spark(
-    spark: SparkSession, seed: int, zone: str, options: dict[str, str]
-) -> None:
+def _compare_writing(spark: SparkSession, seed: int, zone: str, options: dict[str, str]) -> None:
     random = Random(seed)
     ddl = make_fields(random)
     values: list[bytes | None] = [make_record(random, *split_fields(ddl)) for _ in range(RECORDS)]
@@ -235,8 +239,28 @@ def test_any_row_of_any_schema_is_written_as_by_spark(
     assert [(own, other) for own, other in pairs if own != other] == [], (ddl, zone, options)
 
 
-@pytest.mark.parametrize("zone", _ZONES)
-@pytest.mark.parametrize("options", _WRITTEN)
+@pytest.mark.parametrize("seed", range(4))
+def test_any_row_of_any_schema_is_written_as_by_spark(spark: SparkSession, seed: int) -> None:
+    _compare_writing(spark, seed, _ZONES[seed], _WRITTEN[seed])
+
+
+@pytest.mark.chaos
+@_try(15)
+@given(seed=st.integers(0, 2**32), zone=st.sampled_from(_ZONES), options=st.sampled_from(_WRITTEN))
+def test_many_rows_of_any_schema_are_written_as_by_spark(
+    spark: SparkSession, seed: int, zone: str, options: dict[str, str]
+) -> None:
+    _compare_writing(spark, seed, zone, options)
+
+
+@pytest.mark.parametrize(
+    ("zone", "options"),
+    [
+        pytest.param(zone, options, marks=() if zones == texts else pytest.mark.chaos)
+        for zones, zone in enumerate(_ZONES)
+        for texts, options in enumerate(_WRITTEN)
+    ],
+)
 def test_values_at_their_bounds_are_written_as_by_spark(
     spark: SparkSession, zone: str, options: dict[str, str]
 ) -> None:
