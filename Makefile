@@ -99,7 +99,7 @@ test-unit-rest: setup
 	@$(RUN) pytest tests/unit -m "not chaos" $(addprefix --ignore=tests/unit/,control runtime test_permissions_used.py)
 
 # Of all tests on Spark, those that wait longest: so many that this chain takes as long as that of test-services and test-spark.
-WAITING := $(patsubst %,tests/spark/test_%.py,batch_bound buckets compare driver handover hold native_kafka real_time repartition transactional_sink transactions upgrades)
+WAITING := $(patsubst %,tests/spark/test_%.py,batch_bound buckets compare driver driver_exits early_session exactly_once handover hold kafka_permissions malformed many_partitions native_kafka only real_time repartition subscriptions transactional_sink transactions upgrades)
 
 test-spark: spark ## Run the tests on real Spark and Kafka, except for those of test-waiting
 	@$(RUN) pytest tests/spark -m "not chaos" $(WAITING:%=--ignore=%)
