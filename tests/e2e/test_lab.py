@@ -22,6 +22,7 @@ from lab.records import read_one, send_one
 from lab.s3 import FOR_PODS, ObjectStore
 
 IMAGE = "kappa/kafka:4.3.1"
+JAVA = ("java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 BARE = not cluster.is_docker_there()
 
 pytestmark = pytest.mark.skipif(
@@ -159,12 +160,12 @@ def test_a_record_goes_from_the_host_to_a_pod(namespace: str, topic: str) -> Non
     send_one(kafka.host_bootstrap(), topic, b"from the host")
     tool = "org.apache.kafka.tools.consumer.ConsoleConsumer"
     options = ["--topic", topic, "--from-beginning", "--max-messages", "1", "--timeout-ms", "30000"]
-    command = ["java", "-Xmx64m", "-cp", "/opt/kafka/libs/*", tool, "--bootstrap-server", kafka.BOOTSTRAP]
+    command = [*JAVA, "-cp", "/opt/kafka/libs/*", tool, "--bootstrap-server", kafka.BOOTSTRAP]
     assert "from the host" in run_pod(namespace, [*command, *options])
 
 
 def test_a_record_goes_from_a_pod_to_the_host(namespace: str, topic: str) -> None:
-    java = "java -Xmx64m -cp '/opt/kafka/libs/*' org.apache.kafka.tools.ConsoleProducer"
+    java = f"{' '.join(JAVA)} -cp '/opt/kafka/libs/*' org.apache.kafka.tools.ConsoleProducer"
     command = f"echo from a pod | {java} --bootstrap-server {kafka.BOOTSTRAP} --topic {topic}"
     run_pod(namespace, ["sh", "-c", command])
     assert read_one(kafka.host_bootstrap(), topic) == b"from a pod"

@@ -1,6 +1,5 @@
 """What pipelines and topics notice of their operator's failures: little."""
 
-import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +11,7 @@ from e2e.faults import lose_pod
 from e2e.lanes import Lane
 from e2e.place import Place
 from kappa_crds.pipeline_status import PipelineState
+from lab import api
 from lab.kube import kubectl
 from platform_switch import NAMESPACE, stopped_operator
 
@@ -36,9 +36,8 @@ def served(platform: None) -> Iterator[Place]:
 
 
 def read_lease() -> dict[str, Any]:
-    spec: dict[str, Any] = json.loads(
-        kubectl("get", "lease", "kappa-operator", "-n", NAMESPACE, "-o", "json")
-    )["spec"]
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/kappa-operator"
+    spec: dict[str, Any] = api.request("GET", path)["spec"]
     return spec
 
 

@@ -65,7 +65,7 @@ def build_secret(name: str, password: str) -> str:
 
 def refuse(place: Place, manifest: str) -> str:
     with pytest.raises(LabError) as refusal:
-        place.apply(manifest)
+        place.kubectl("apply", "-f", "-", stdin=manifest)
     assert place.kubectl("get", "pipelines", "-o", "name") == ""
     return str(refusal.value)
 

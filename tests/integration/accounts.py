@@ -5,7 +5,7 @@ from typing import Protocol
 
 import yaml
 
-from lab.kube import kubectl
+from lab.api import request
 from lab.paths import KUBECONFIG
 
 
@@ -17,13 +17,16 @@ class Place(Protocol):
 
 def build_kubeconfig(bench: Place, folder: Path, account: str, *roles: str) -> Path:
     """Return a kubeconfig of an account with these Roles and no other permission."""
-    kubectl("create", "serviceaccount", account, "-n", bench.namespace)
+    core, space = f"/api/v1/namespaces/{bench.namespace}", bench.namespace
+    request("POST", f"{core}/serviceaccounts", {"metadata": {"name": account}})
     for role in roles:
-        subject = f"--serviceaccount={bench.namespace}:{account}"
-        kubectl(
-            "create", "rolebinding", f"{account}-{role}", f"--role={role}", subject, "-n", bench.namespace
-        )
-    token = kubectl("create", "token", account, "-n", bench.namespace).strip()
+        binding = {
+            "metadata": {"name": f"{account}-{role}"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": space}],
+        }
+        request("POST", f"/apis/rbac.authorization.k8s.io/v1/namespaces/{space}/rolebindings", binding)
+    token = request("POST", f"{core}/serviceaccounts/{account}/token", {"spec": {}})["status"]["token"]
     config = yaml.load(KUBECONFIG.read_text(), yaml.CSafeLoader)
     config["users"] = [{"name": each["name"], "user": {"token": token}} for each in config["users"]]
     path = folder / f"{account}.kubeconfig"
