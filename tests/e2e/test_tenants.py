@@ -90,6 +90,7 @@ def test_a_pod_with_the_labels_of_an_executor_cannot_register_as_one(guarded: Gu
         "Unknown challenge message",
         "ClosedChannelException",
         "Connection reset",
+        "Broken pipe",
         f"{address}:7078 closed",
     )
     assert any(each in log for each in refusals), (
