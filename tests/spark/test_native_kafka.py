@@ -11,7 +11,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from kappa_pipelines.kafka.native import NATIVE_KAFKA, SPARK, find_sink_format, find_source_format
+from kappa_crds.batches import NATIVE_KAFKA
+from kappa_pipelines.kafka.native import SPARK, find_sink_format, find_source_format
 from kappa_pipelines.sinks.kafka import open_producer
 from kappa_pipelines.sinks.targets import Targets
 from lab.broker import Broker

@@ -70,7 +70,8 @@ class Trigger(Model):
     """Interval between batches. Default: as soon as possible."""
     max_records: Annotated[int | None, Field(ge=1)] = None
     """Maximum number of records in a batch, over all sources. Default: as many as are processed within 20 seconds,
-    or within the interval if that is longer, measured by the batches before."""
+    or within the interval if that is longer, measured by the batches before; between whole transactions 200,000,
+    or one transaction that has more."""
     real_time: RealTime | None = None
     """Real-time mode, for pipelines without state: a record waits for no batch."""
 

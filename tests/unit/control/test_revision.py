@@ -265,15 +265,46 @@ def test_no_partition_is_split_where_rows_of_a_key_must_keep_their_order() -> No
     assert revise({}).tuning.min_partitions == 2
 
 
+NATIVE = "spark.sql.kappa.nativeKafka"
+WHOLE = {
+    "name": "rows",
+    "topic": "in",
+    "isolationLevel": "ReadCommitted",
+    "format": {"json": {"schema": "k BIGINT"}},
+    "envelope": {"debezium": {"columns": {"op": "op"}, "transactions": {"topic": "c.transaction"}}},
+}
+PLAIN = {"name": "events", "topic": "in", "format": {"json": {"schema": "k BIGINT"}}}
+MANY = {"executors": {"count": 50, "cpu": "2"}}
+
+
 @pytest.mark.parametrize(
-    ("trigger", "text"),
+    ("spec", "text"),
     [
-        ({}, "as many as its time permits"),
-        ({"maxRecords": 7}, "at most 7 (spec.trigger.maxRecords)"),
-        ({"realTime": {}}, "unbounded, as in real-time mode"),
+        ({}, "as many as take 20s, measured by the batches before, and at most 4000000"),
+        ({"trigger": {"interval": "5s"}}, "as many as take 20s, "),
+        ({"trigger": {"interval": "1m"}}, "as many as take 1m, "),
+        ({"resources": MANY}, "as many as take 20s, measured by the batches before, and at most 10000000"),
+        ({"trigger": {"maxRecords": 7}}, "at most 7 (spec.trigger.maxRecords)"),
+        ({"trigger": {"realTime": {}}}, "unbounded, as in real-time mode none waits for it"),
+        ({"sparkConf": {NATIVE: "false"}}, "at most 4000000, as spark.sql.kappa.nativeKafka is false"),
+        (
+            {"sparkConf": {NATIVE: "false"}, "trigger": {"maxRecords": 7}},
+            "at most 7 (spec.trigger.maxRecords)",
+        ),
+        ({"sources": [WHOLE]}, "at most 200000, or one transaction that has more"),
+        (
+            {"sources": [WHOLE], "trigger": {"maxRecords": 7}},
+            "at most 7 (spec.trigger.maxRecords), or one transaction that has more",
+        ),
+        (
+            {"sources": [WHOLE, PLAIN]},
+            "at most 200000, or one transaction that has more; of each source without transactions at most 2000000",
+        ),
     ],
 )
-def test_status_has_what_bounds_a_batch(trigger: dict[str, Any], text: str) -> None:
-    resource = pipeline({"trigger": trigger})
+def test_status_has_what_bounds_a_batch(spec: dict[str, Any], text: str) -> None:
+    resource = pipeline(spec)
     tuning = build_revision(resource, DEPENDENCIES, IMAGES).tuning
-    assert f"records of a batch: {text}" in explain_tuning(tuning, resource.spec)[2]
+    found = explain_tuning(tuning, resource.spec)[2]
+    assert found.startswith(f"records of a batch: {text}")
+    assert text.endswith(", ") or found.endswith(text)

@@ -4,9 +4,9 @@ from typing import Any, cast
 
 import pytest
 
+from kappa_crds.batches import NATIVE_KAFKA
 from kappa_crds.replay import ReplayProfile
 from kappa_crds.revision import Revision
-from kappa_pipelines.kafka.native import NATIVE_KAFKA
 from kappa_pipelines.kafka.subscription import build_subscription
 from kappa_pipelines.sources.kafka import KafkaSource, build_read_options
 from kappa_pipelines.sources.values import Values

@@ -7,8 +7,15 @@ and client settings that fill requests. The linger costs no latency: Spark flush
 
 import math
 
+from kappa_crds.batches import (
+    NATIVE_KAFKA,
+    TRANSACTION_RECORDS,
+    find_most_records,
+    find_seconds,
+    is_timed,
+)
 from kappa_crds.pipeline import PipelineSpec
-from kappa_crds.quantities import parse_cpu
+from kappa_crds.quantities import format_duration, parse_cpu
 from kappa_crds.revision import Tuning
 
 CONSUMER = {
@@ -75,9 +82,29 @@ def _explain_splits(tuning: Tuning, spec: PipelineSpec) -> str:
 def _explain_batch(spec: PipelineSpec) -> str:
     if spec.trigger.real_time is not None:
         return "records of a batch: unbounded, as in real-time mode none waits for it"
+    most = find_most_records(spec.trigger, count_cores(spec) if spec.resources.executors.count > 0 else 0)
+    if spec.reads_transactions:
+        return f"records of a batch: {_explain_transactions(spec, most)}"
     if spec.trigger.max_records is not None:
-        return f"records of a batch: at most {spec.trigger.max_records} (spec.trigger.maxRecords)"
-    return "records of a batch: as many as its time permits, measured by the batches before"
+        return f"records of a batch: {_quote_limit(spec.trigger.max_records)}"
+    if not is_timed(spec, spec.spark_conf):
+        return f"records of a batch: at most {most}, as {NATIVE_KAFKA} is false"
+    seconds = format_duration(find_seconds(spec.trigger))
+    return (
+        f"records of a batch: as many as take {seconds}, measured by the batches before, and at most {most}"
+    )
+
+
+def _explain_transactions(spec: PipelineSpec, most: int) -> str:
+    limit = spec.trigger.max_records
+    whole = f"at most {TRANSACTION_RECORDS}" if limit is None else _quote_limit(limit)
+    is_mixed = any(source.transactions is None for source in spec.sources)
+    others = f"; of each source without transactions at most {max(1, most // len(spec.sources))}"
+    return f"{whole}, or one transaction that has more{others if is_mixed else ''}"
+
+
+def _quote_limit(records: int) -> str:
+    return f"at most {records} (spec.trigger.maxRecords)"
 
 
 def _list_settings(settings: dict[str, str]) -> str:

@@ -4,10 +4,9 @@ Those of the module have the options, columns, offsets and errors of Spark's, so
 Spark allows only its own ones.
 """
 
+from kappa_crds import batches
 from kappa_crds.revision import Revision
 
-NATIVE_KAFKA = "spark.sql.kappa.nativeKafka"
-"""Set to false in `sparkConf`, Spark's own data source reads and writes topics."""
 SPARK = "kafka"
 _SOURCE, _SINK = "kappa.kafka.Source", "kappa.kafka.Sink"
 
@@ -24,5 +23,4 @@ def find_sink_format(revision: Revision) -> str:
 
 def is_native(revision: Revision) -> bool:
     """Return whether topics are read and written by the module."""
-    is_wanted = revision.spark_conf.get(NATIVE_KAFKA, "true").lower() == "true"
-    return is_wanted and revision.spec.trigger.real_time is None
+    return batches.is_native(revision.spec.trigger, revision.spark_conf)

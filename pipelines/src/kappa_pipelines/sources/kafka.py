@@ -14,9 +14,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, StructType, TimestampType
 
+from kappa_crds import batches
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
-from kappa_crds.replay import REPLAY_RECORDS, ReplayProfile
+from kappa_crds.replay import ReplayProfile
 from kappa_crds.revision import Revision
 from kappa_crds.source import RecordColumns, Source
 from kappa_pipelines.checkpoint.format.offsets import PARTITION_SHIFT, Offsets, nest_offsets
@@ -27,7 +28,7 @@ from kappa_pipelines.kafka.consumers import (
     count_executor_cores,
     count_replay_factor,
 )
-from kappa_pipelines.kafka.native import find_source_format, is_native
+from kappa_pipelines.kafka.native import find_source_format
 from kappa_pipelines.kafka.options import build_spark_connection, prefix_options
 from kappa_pipelines.kafka.subscription import Subscription, build_subscription
 from kappa_pipelines.registry.subject import Subject
@@ -47,16 +48,12 @@ MALFORMED = "malformed"
 ROWS = "rows"
 FIRST, LAST = "first", "last"
 LATEST = "latest"
-DEFAULT_MAX_RECORDS = REPLAY_RECORDS
 REPLAY_CONSUMER = {"receive.buffer.bytes": "-1"}
 """The kernel sizes the buffer; Spark's 64 KiB would bound the rate by the delay of the network."""
 BATCH_CONSUMER = {"fetch.max.wait.ms": "10"}
 """With the records of a fetch Kafka's client requests those that follow, and Spark then requests the ends of the partition on the same connection.
 At the end of a log this waits until there are records, or for this time; Kafka's default is half a second."""
-_RECORDS_PER_CORE = 100_000
 _FIRST_RECORDS_PER_CORE = 200_000
-_BATCH_SECONDS = 20.0
-"""How long a batch is to take where nothing else bounds it."""
 _EARLIEST = -2  # an offset, as Spark writes it
 _PARSED = "__kappa_parsed"
 _FLAG = "__kappa_malformed"
@@ -252,19 +249,13 @@ def _common_options(revision: Revision, source: Source, consumer: Mapping[str, s
 
 def find_max_records(revision: Revision) -> int:
     """Return the maximum number of records of a source in a batch."""
-    wanted = revision.spec.trigger.max_records or max(
-        DEFAULT_MAX_RECORDS, _RECORDS_PER_CORE * count_executor_cores(revision)
-    )
-    return max(1, wanted // len(revision.spec.sources))
+    most = batches.find_most_records(revision.spec.trigger, count_executor_cores(revision))
+    return max(1, most // len(revision.spec.sources))
 
 
 def is_timed(revision: Revision) -> bool:
-    """Return whether batches are bounded by the time that they take: where the spec has no bound, and the Java module reads topics.
-
-    Not where some source has batches of whole transactions: the time of a batch would not follow from the bound of the others.
-    """
-    spec = revision.spec
-    return spec.trigger.max_records is None and not spec.reads_transactions and is_native(revision)
+    """Return whether batches are bounded by the time that they take."""
+    return batches.is_timed(revision.spec, revision.spark_conf)
 
 
 def _build_batch_limit(revision: Revision) -> dict[str, str]:
@@ -275,12 +266,10 @@ def _build_batch_limit(revision: Revision) -> dict[str, str]:
     most = find_max_records(revision)
     if not is_timed(revision):
         return {"maxOffsetsPerTrigger": str(most)}
-    interval = revision.spec.trigger.interval
     first = _FIRST_RECORDS_PER_CORE * (count_cores(revision) or 1) // len(revision.spec.sources)
-    seconds = 0.0 if interval is None else parse_duration(interval)
-    is_small = bool(revision.spec.python) and seconds == 0
+    is_small = bool(revision.spec.python) and parse_duration(revision.spec.trigger.interval or "0s") == 0
     return {
-        "kappaTargetMillis": str(round(1000 * max(_BATCH_SECONDS, seconds))),
+        "kappaTargetMillis": str(round(1000 * batches.find_seconds(revision.spec.trigger))),
         "kappaFirstRecords": str(min(first, most) if is_small else most),
         "kappaMostRecords": str(most),
     }

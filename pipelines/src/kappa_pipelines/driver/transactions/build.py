@@ -1,5 +1,6 @@
 """Builds the gate of a driver from its revision."""
 
+from kappa_crds.batches import TRANSACTION_RECORDS
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
@@ -13,7 +14,6 @@ from kappa_pipelines.kafka.subscription import Subscription
 from kappa_pipelines.plan.compile import Compiled
 from kappa_pipelines.sources.kafka import KafkaSource
 
-_DEFAULT_LIMIT = 200_000
 _QUEUED_KIBIBYTES = "16384"
 
 
@@ -58,7 +58,7 @@ def _build_context(
     return ReaderContext(
         topics=topics,
         max_wait=max(waits),
-        limit=revision.spec.trigger.max_records or _DEFAULT_LIMIT,
+        limit=revision.spec.trigger.max_records or TRANSACTION_RECORDS,
         config={
             **build_librdkafka_config(revision.kafka),
             "group.id": revision.consumer_group,
