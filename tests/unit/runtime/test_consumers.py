@@ -7,11 +7,11 @@ import pytest
 from kappa_crds.replay import ReplayProfile
 from kappa_crds.revision import Revision, Tuning
 from kappa_operator.pipeline.tuning import CONSUMER
+from kappa_pipelines.executors import count_replay_factor
 from kappa_pipelines.kafka.consumers import (
     CAPACITY,
     bound_fetches,
     build_consumer_settings,
-    count_replay_factor,
     find_tasks,
 )
 from kappa_pipelines.kafka.subscription import build_subscription

@@ -6,7 +6,8 @@ import pytest
 from py4j.protocol import Py4JError
 
 from kappa_crds.replay import ReplayProfile
-from kappa_pipelines.driver.executors import Scaling, build_scaling_settings, find_more
+from kappa_pipelines.driver.executors import Scaling, build_scaling_settings
+from kappa_pipelines.executors import count_replay_factor, find_replay_executors
 from spark.revisions import build_revision
 
 
@@ -128,18 +129,19 @@ UNLIMITED = {"spark.executor.maxNumFailures": "2147483647"}
 
 
 @pytest.mark.parametrize(
-    ("conf", "wanted", "more", "settings"),
+    ("conf", "wanted", "more", "factor", "settings"),
     [
-        (EXECUTORS, 12, 12, UNLIMITED),
-        (EXECUTORS, 2, 0, {}),
-        (EXECUTORS, None, 0, {}),
-        ({"spark.master": "local[2]"}, 12, 0, {}),
-        ({**EXECUTORS, "spark.dynamicAllocation.enabled": "True"}, 12, 0, {}),
-        ({**EXECUTORS, "spark.executor.maxNumFailures": "9"}, 12, 12, {}),
+        (EXECUTORS, 12, 12, 6, UNLIMITED),
+        (EXECUTORS, 3, 3, 2, UNLIMITED),
+        (EXECUTORS, 2, 0, 1, {}),
+        (EXECUTORS, None, 0, 1, {}),
+        ({"spark.master": "local[2]"}, 12, 0, 1, {}),
+        ({**EXECUTORS, "spark.dynamicAllocation.enabled": "True"}, 12, 0, 1, {}),
+        ({**EXECUTORS, "spark.executor.maxNumFailures": "9"}, 12, 12, 6, {}),
     ],
 )
 def test_pods_that_a_quota_refuses_do_not_end_a_driver_that_may_have_more(
-    conf: dict[str, str], wanted: int | None, more: int, settings: dict[str, str]
+    conf: dict[str, str], wanted: int | None, more: int, factor: int, settings: dict[str, str]
 ) -> None:
     spec = {
         "sources": [{"name": "in", "topic": "in", "format": {"raw": {}}}],
@@ -149,9 +151,10 @@ def test_pods_that_a_quota_refuses_do_not_end_a_driver_that_may_have_more(
         build_revision(spec, "/ck", "kafka:9092", spark_conf=conf),
         ReplayProfile(executors=wanted),
     )
-    assert find_more(revision, replay) == more
+    assert find_replay_executors(revision, replay) == more
+    assert count_replay_factor(revision, replay) == factor, "its tasks and splits are for as many"
     assert build_scaling_settings(revision, replay) == settings
-    assert find_more(revision, None) == 0
+    assert find_replay_executors(revision, None) == 0
 
 
 def test_a_jvm_that_is_gone_is_no_failure_of_its_own_and_the_next_step_requests_again() -> None:

@@ -255,7 +255,11 @@ def test_the_lock_names_every_jar_once_with_its_checksum() -> None:
 
 @pytest.mark.parametrize(("executors", "records"), [("0", 4_000_000), ("10", 4_000_000), ("100", 40_000_000)])
 def test_a_batch_is_bounded_by_the_cores_of_many_executors(executors: str, records: int) -> None:
-    conf = {"spark.executor.instances": executors, "spark.executor.cores": "4"}
+    conf = {
+        "spark.master": "k8s://x",
+        "spark.executor.instances": executors,
+        "spark.executor.cores": "4",
+    }
     assert find_max_records(_revision(**conf)) == records
 
 

@@ -21,9 +21,10 @@ from kappa_pipelines.compare.worker import ComparisonWorker, NoteStep
 from kappa_pipelines.driver.executors import build_scaling, build_scaling_settings
 from kappa_pipelines.driver.prepare import CompiledPlan, create_idle_folder, prepare, try_revision
 from kappa_pipelines.driver.replay import build_replay
-from kappa_pipelines.driver.session import await_executors, create_session, wanted_executors
+from kappa_pipelines.driver.session import await_executors, create_session
 from kappa_pipelines.driver.supervision import Supervision
 from kappa_pipelines.errors import FencedError, UnavailableError
+from kappa_pipelines.executors import find_executors
 from kappa_pipelines.failures.diagnose import explain
 from kappa_pipelines.kafka.consumers import build_consumer_settings
 from kappa_pipelines.kafka.permissions import check_permissions
@@ -198,7 +199,7 @@ class Driver:
             fence = running.fence
 
     def _await_executors(self, spark: SparkSession) -> None:
-        if wanted_executors(self._revision) == 0:
+        if find_executors(self._revision) == 0:
             return
         self.record.set_state(DriverState.WAITING_FOR_EXECUTORS)
         await_executors(spark, self._stopping.is_set, lambda found: self.record.update(executors=found))

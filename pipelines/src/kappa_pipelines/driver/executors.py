@@ -13,9 +13,8 @@ from pyspark.sql import SparkSession
 
 from kappa_crds.replay import ReplayProfile
 from kappa_crds.revision import Revision
-from kappa_pipelines.driver.session import wanted_executors
+from kappa_pipelines.executors import find_executors, find_replay_executors
 
-_DYNAMIC = "spark.dynamicAllocation.enabled"
 _MOST_FAILURES = "spark.executor.maxNumFailures"
 
 log = structlog.get_logger()
@@ -99,22 +98,15 @@ class Scaling:
             log.warning("the number of executors cannot be changed", error=str(error)[:300])
 
 
-def find_more(revision: Revision, replay: ReplayProfile | None) -> int:
-    """Return how many executors a driver has while it replays; 0 without more. Where its author has Spark choose their number, Spark does."""
-    more, own = 0 if replay is None else replay.executors or 0, wanted_executors(revision)
-    is_dynamic = revision.spark_conf.get(_DYNAMIC, "false").lower() == "true"
-    return more if 0 < own < more and not is_dynamic else 0
-
-
 def build_scaling_settings(revision: Revision, replay: ReplayProfile | None) -> dict[str, str]:
     """Return the settings of a session that may get more executors.
 
     Spark counts a pod that a quota refuses as a failed executor, and ends the driver after some of them: three with one executor.
     """
     is_set = _MOST_FAILURES in revision.spark_conf
-    return {_MOST_FAILURES: str(2**31 - 1)} if find_more(revision, replay) and not is_set else {}
+    return {_MOST_FAILURES: str(2**31 - 1)} if find_replay_executors(revision, replay) and not is_set else {}
 
 
 def build_scaling(spark: SparkSession, revision: Revision, replay: ReplayProfile | None) -> Scaling:
     """Return the executors of a driver."""
-    return Scaling(SparkScheduler(spark), wanted_executors(revision), find_more(revision, replay))
+    return Scaling(SparkScheduler(spark), find_executors(revision), find_replay_executors(revision, replay))

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from kappa_crds.revision import Revision
 from kappa_pipelines.driver.jvm import Jvm, complete, direct_compilers, start_plain, use_own_python
 from kappa_pipelines.driver.unused_tools import leave_out_test_tools
+from kappa_pipelines.executors import find_executors
 from kappa_pipelines.revision.settings import build_spark_settings
 
 _POLL_SECONDS = 0.5
@@ -38,7 +39,7 @@ def create_session(
     pipeline may have two drivers.
     """
     settings: dict[str, Any] = {**build_spark_settings(revision), **(further or {})}
-    if pod_name is not None and wanted_executors(revision) > 0:
+    if pod_name is not None and find_executors(revision) > 0:
         settings["spark.kubernetes.driver.pod.name"] = pod_name
         settings |= {"spark.driver.host": address} if address is not None else {}
     return start_session(settings)
@@ -52,7 +53,7 @@ def launch_jvm(revision: Revision, early: Jvm | None = None) -> None:
     """
     leave_out_test_tools()
     settings = complete(build_spark_settings(revision))
-    is_known = wanted_executors(revision) == 0 and revision.spec.trigger.real_time is None
+    is_known = find_executors(revision) == 0 and revision.spec.trigger.real_time is None
     opened = {**DEFAULT_CONFIGS, **settings} if is_known and _MASTER in settings else {}
     texts = {key: str(value) for key, value in opened.items()}
     threading.Thread(target=_launch, args=(settings, texts, early), name="launch", daemon=True).start()
@@ -108,13 +109,6 @@ def _keep_files_single(spark: SparkSession) -> SparkSession:
     files = spark._jvm.org.apache.hadoop.fs.FileSystem  # type: ignore[union-attr]
     files.getLocal(spark._jsparkSession.sessionState().newHadoopConf()).setWriteChecksum(False)
     return spark
-
-
-def wanted_executors(revision: Revision) -> int:
-    """Return the number of executors of a revision; 0 if tasks run in the driver."""
-    if revision.spark_conf.get("spark.master", "local").startswith("local"):
-        return 0
-    return int(revision.spark_conf.get("spark.executor.instances", "0"))
 
 
 def count_executors(spark: SparkSession) -> int:

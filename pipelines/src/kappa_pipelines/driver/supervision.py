@@ -29,10 +29,11 @@ from kappa_pipelines.driver.executors import Scaling
 from kappa_pipelines.driver.hold import HoldContext, Holding
 from kappa_pipelines.driver.prepare import Running
 from kappa_pipelines.driver.replay import Replay, find_since
-from kappa_pipelines.driver.session import count_executors, wanted_executors
+from kappa_pipelines.driver.session import count_executors
 from kappa_pipelines.driver.stop import stop_gracefully
 from kappa_pipelines.driver.transactions.build import build_gate
 from kappa_pipelines.errors import DriverError, FencedError, UnavailableError
+from kappa_pipelines.executors import find_executors
 from kappa_pipelines.failures.classify import classify
 from kappa_pipelines.failures.diagnose import explain_query
 from kappa_pipelines.failures.exceptions import read_failure
@@ -224,7 +225,7 @@ class Supervision:
         """Check fence, partitions and counters; called once per second."""
         check_growth(self._revision, self._topics, self.ends)
         self._check_fence()
-        if wanted_executors(self._revision) > 0:
+        if find_executors(self._revision) > 0:
             self._record.update(executors=count_executors(self.running.spark))
         self._record_written()
         is_bound = self.holding.is_wanted or self._replay.is_active

@@ -7,11 +7,10 @@ fetched and not delivered yet, so many consumers fetch less at a time.
 """
 
 import math
-import re
 from collections.abc import Mapping
 
-from kappa_crds.replay import ReplayProfile
 from kappa_crds.revision import Revision
+from kappa_pipelines.executors import count_cores, find_executors
 from kappa_pipelines.kafka.subscription import Subscription, build_subscription
 
 CAPACITY = "spark.kafka.consumer.cache.capacity"
@@ -40,25 +39,6 @@ def find_tasks(revision: Revision, partitions: int, factor: int = 1) -> int | No
     return tasks if tasks < partitions else None
 
 
-def count_cores(revision: Revision) -> int | None:
-    """Return how many tasks run at once; None where that is not in the settings."""
-    local = re.fullmatch(r"local(?:\[(\d+)\])?", revision.spark_conf.get("spark.master", "local"))
-    return int(local[1] or 1) if local else count_executor_cores(revision) or None
-
-
-def count_executor_cores(revision: Revision) -> int:
-    """Return the number of cores of all executors; 0 without executors."""
-    conf = revision.spark_conf
-    return int(conf.get("spark.executor.instances", "0")) * int(conf.get("spark.executor.cores", "1"))
-
-
-def count_replay_factor(revision: Revision, replay: ReplayProfile | None) -> int:
-    """Return how many times as many executors a driver has while it replays; 1 where it has no more."""
-    own = int(revision.spark_conf.get("spark.executor.instances", "0"))
-    more = 0 if replay is None else replay.executors or 0
-    return math.ceil(more / own) if 0 < own < more else 1
-
-
 def build_consumer_settings(revision: Revision, topics: Mapping[str, int]) -> dict[str, str]:
     """Return the settings of Spark by which a JVM keeps the consumers of all queries; empty where Spark keeps as many by default."""
     wanted = _count_consumers(revision, topics)
@@ -67,7 +47,7 @@ def build_consumer_settings(revision: Revision, topics: Mapping[str, int]) -> di
 
 def bound_fetches(revision: Revision, topics: Mapping[str, int]) -> dict[str, str]:
     """Return the settings of consumers, with what each fetches at most for as many as there are in a JVM."""
-    executors = max(1, int(revision.spark_conf.get("spark.executor.instances", "1")))
+    executors = max(1, find_executors(revision))
     consumers = max(1, math.ceil(_count_consumers(revision, topics) / executors))
     wanted = {
         "max.poll.records": max(_LEAST_RECORDS, _HELD_RECORDS // consumers),

@@ -18,7 +18,8 @@ from kappa_crds.replay import ReplayProfile
 from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
 from kappa_pipelines.archive.source import FORMAT, ArchiveRead, ArchiveSource, build_options
-from kappa_pipelines.kafka.consumers import count_partitions, count_replay_factor, find_tasks
+from kappa_pipelines.executors import count_replay_factor
+from kappa_pipelines.kafka.consumers import count_partitions, find_tasks
 from kappa_pipelines.kafka.native import find_source_format
 from kappa_pipelines.sinks.kafka import build_writer
 from kappa_pipelines.sinks.publisher import build_publishers

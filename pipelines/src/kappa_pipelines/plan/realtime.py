@@ -19,6 +19,7 @@ from kappa_crds.sink import Delivery, Sink
 from kappa_pipelines.analysis.catalyst import children_of, get_plan, items, kind_of, view_of
 from kappa_pipelines.checkpoint.format.offsets import Offsets
 from kappa_pipelines.errors import SpecError, UnavailableError
+from kappa_pipelines.executors import find_executors
 from kappa_pipelines.kafka.consumers import count_partitions
 from kappa_pipelines.kafka.subscription import build_subscription
 
@@ -129,7 +130,7 @@ def build_real_time_settings(revision: Revision, topics: dict[str, int]) -> dict
     tasks = len(revision.spec.sinks) * sum(_count_partitions(revision, topics)) + _SPARE_TASKS
     if revision.spark_conf.get("spark.master", "local").startswith("local"):
         return {"spark.master": f"local[{tasks}]"}
-    executors = max(1, int(revision.spark_conf.get("spark.executor.instances", "1")))
+    executors = max(1, find_executors(revision))
     return {"spark.executor.cores": str(math.ceil(tasks / executors))}
 
 

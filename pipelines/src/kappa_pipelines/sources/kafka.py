@@ -22,12 +22,8 @@ from kappa_crds.revision import Revision
 from kappa_crds.source import RecordColumns, Source
 from kappa_pipelines.checkpoint.format.offsets import PARTITION_SHIFT, Offsets, nest_offsets
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.kafka.consumers import (
-    bound_fetches,
-    count_cores,
-    count_executor_cores,
-    count_replay_factor,
-)
+from kappa_pipelines.executors import count_cores, count_executor_cores, count_replay_factor
+from kappa_pipelines.kafka.consumers import bound_fetches
 from kappa_pipelines.kafka.native import find_source_format
 from kappa_pipelines.kafka.options import build_spark_connection, prefix_options
 from kappa_pipelines.kafka.subscription import Subscription, build_subscription
