@@ -165,6 +165,11 @@ class CatchUp(Status):
     """The same of the active version."""
     records_per_second: float | None = None
     """Records that it read per second."""
+    executors: Annotated[int, Field(ge=0)] = 0
+    """Its executors; 0 where its tasks run in the driver."""
+    wanted_executors: Annotated[int, Field(ge=0)] = 0
+    """Executors that it may have now: those of replay.executors while it replays, or those of
+    resources.executors.count of its Pipeline. Fewer run where the cluster or a ResourceQuota has no room."""
     eta: str | None = None
     """Time until it has caught up, for people."""
     measured: datetime | None = None

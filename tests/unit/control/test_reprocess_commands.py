@@ -67,3 +67,21 @@ async def test_a_person_sees_the_phase_the_command_that_passes_its_gate_and_the_
     life = await wait_at_the_gate()
     assert "7 equal" in show(life)
     assert "kappa reprocess cut delays-" in show(life)
+
+
+async def test_a_person_sees_how_many_executors_a_replay_has_of_those_that_it_requests() -> None:
+    upgrade = {"mode": "Shadow", "reprocessing": {"soak": "1m", "replay": {"executors": 10}}}
+    many = {**BY_HAND, "resources": {"executors": {"count": 2}}, "upgrade": upgrade}
+    life = await live(write(SPEC), both(pause_at("CatchingUp"), write(many)))
+    assert "executors: 3 of 10" in await show_executors(life, 3, replaying=True)
+    assert "executors: 2 of 2" in await show_executors(life, 2, replaying=False)
+
+
+async def show_executors(life: ShadowLife, executors: int, *, replaying: bool) -> str:
+    """Return what a person sees when drivers report so many executors."""
+    for _ in range(8):
+        await life.step()
+        reports = life.operator.drivers.progress
+        for address in reports:
+            reports[address] = reports[address].replace(executors=executors, replaying=replaying)
+    return show(life)

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kappa_crds.quantities import format_count, format_duration
-from kappa_crds.reprocessing import ENDS, MemberStatus, ReprocessingPhase, ReprocessingStatus
+from kappa_crds.reprocessing import ENDS, CatchUp, MemberStatus, ReprocessingPhase, ReprocessingStatus
 from kappa_operator.cli.errors import CommandError, Exit
 from kappa_operator.cli.options import Context, Namespace
 from kappa_operator.cli.output import open_console
@@ -93,6 +93,7 @@ def _list_lines(status: ReprocessingStatus) -> list[str]:
         lines.append(
             f"lag {format_count(measured.lag)} records{rate}, time left: {measured.eta or 'unknown'}"
         )
+        lines += [_describe_executors(measured)] if measured.wanted_executors else []
     lines += [_describe_member(status, each) for each in status.members]
     if status.comparison is not None and status.comparison.message:
         lines.append(f"comparison: {status.comparison.message}")
@@ -108,7 +109,12 @@ def _describe_member(status: ReprocessingStatus, member: MemberStatus) -> str:
         state = "takes part" if member.joined else "does not take part yet"
         return f"{head}: {state}; reads from {', '.join(member.after)}"
     left = "caught up" if member.caught_up_since else f"time left: {measured.eta or 'unknown'}"
-    return f"{head}: lag {format_count(measured.lag)} records, {left}"
+    executors = f", {_describe_executors(measured)}" if measured.wanted_executors else ""
+    return f"{head}: lag {format_count(measured.lag)} records, {left}{executors}"
+
+
+def _describe_executors(measured: CatchUp) -> str:
+    return f"executors: {measured.executors} of {measured.wanted_executors}"
 
 
 def _build_partitions(status: ReprocessingStatus) -> Table:

@@ -12,6 +12,7 @@ from kappa_crds.reprocessing import CatchUp, PartitionCatchUp
 from kappa_operator.lag.model import Partition
 from kappa_operator.log.eta import Eta, ReplaySample
 from kappa_operator.reprocessing.model import ReprocessingObserved
+from kappa_operator.reprocessing.objects import find_replay_executors
 from kappa_operator.reprocessing.quota import explain_quota
 
 MOST_PARTITIONS = 50
@@ -58,11 +59,20 @@ def measure(observed: ReprocessingObserved, now: datetime) -> CatchUp | None:
         lag=progress.lag,
         active_lag=active.progress.lag if active is not None and active.progress is not None else 0,
         records_per_second=round(sum(query.processed_rows_per_second for query in progress.queries), 1),
+        executors=progress.executors,
+        wanted_executors=_find_executors(observed, replays=progress.replaying),
         eta=None if at is None else format_duration(max(0.0, (at - now).total_seconds())),
         measured=now.replace(microsecond=0),
         partitions=tuple(partitions[:MOST_PARTITIONS]),
         overtake=observed.overtakes[0].describe(now) if observed.overtakes else None,
     )
+
+
+def _find_executors(observed: ReprocessingObserved, *, replays: bool) -> int:
+    if observed.pipeline is None:
+        return 0
+    spec = observed.pipeline.spec
+    return (find_replay_executors(spec) if replays else None) or spec.resources.executors.count
 
 
 def _list_etas(eta: Eta | None, now: datetime) -> dict[Partition, int]:
