@@ -14,6 +14,7 @@ from kappa_crds.savepoint_work import CollectRequest, SavepointTask, WorkRequest
 from kappa_crds.stores import BucketConnection
 from kappa_pipelines.checkpoint.fence.bucket_fence import BucketFence
 from kappa_pipelines.checkpoint.fence.bucket_layout import BucketView
+from kappa_pipelines.checkpoint.fence.fence import BATCHES
 from kappa_pipelines.checkpoint.location import open_checkpoint
 from kappa_pipelines.checkpoint.store.bucket import BucketFolder
 from kappa_pipelines.errors import FencedError, UnavailableError
@@ -101,7 +102,9 @@ def test_a_refusing_store_is_reported_without_its_secret(
 
 
 def test_each_generation_continues_where_the_previous_one_was(whole: BucketFolder, tmp_path: Path) -> None:
-    fill(claim(whole, 1).files, tmp_path)
+    begun = claim(whole, 1).files
+    fill(begun, tmp_path)
+    begun.write(BATCHES, b"{}")
     first = {path: last(whole).read(path) for path in last(whole).walk("")}
     fence = claim(whole, 4)
     assert last(whole).generation == 4

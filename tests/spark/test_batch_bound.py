@@ -1,5 +1,6 @@
 """Batches that are bounded by the time that they take (ADR 96): the decision alone, and on topics of Kafka."""
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +12,12 @@ from hypothesis import strategies as st
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from kappa_pipelines.checkpoint.fence.fence import BATCHES
+from kappa_pipelines.checkpoint.format.offsets import Offsets, read_entry
+from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.revision.settings import CHECKPOINT_SETTINGS
 from lab.broker import Broker
+from spark.revisions import build_revision, source
 
 TARGET, FIRST, MOST = 20.0, 400_000, 4_000_000
 LEAST, GROWTH, DROP = 1_000, 8, 10
@@ -171,6 +176,47 @@ def test_a_backlog_is_read_in_batches_that_grow_while_they_are_short(
     sizes: list[int] = []
     run(rows, checkpoint, lambda _, found: sizes.append(len(found)))
     assert sizes == [100, 800, 6_400]
+
+
+def test_a_query_begins_with_the_bound_that_a_driver_before_has_measured(
+    spark: SparkSession, broker: Broker, topics: Any, checkpoint: Path
+) -> None:
+    spark._jvm.kappa.kafka.Source.expect(f"file:{checkpoint}", 50)  # type: ignore[union-attr]
+    topic = write(topics, "events", 500)
+    sizes: list[int] = []
+    for _ in range(2):
+        run(read(spark, broker, topic, **FAST), checkpoint, lambda _, found: sizes.append(len(found)))
+        for partition in range(2):
+            topics.write(topic, ["x"] * 60, partition=partition)
+    assert sizes == [50, 400, 50, 100, 20], "a query that starts again has its own first bound"
+
+
+def test_a_driver_hands_its_bound_to_the_next_one(
+    run: Any, broker: Broker, topics: Any, checkpoint: Path
+) -> None:
+    names = {name: topics.make(name, partitions=1) for name in ("events", "out")}
+    topics.write(names["events"], [f"{number}" for number in range(500)])
+    LocalFolder(str(checkpoint)).write(BATCHES, b'{"content": "", "records": {"out": 50}}')
+    spec = {
+        "sources": [source("events", "k BIGINT")],
+        "sinks": [{"name": "out", "from": "events", "kafka": {"topic": "out"}}],
+    }
+    revision = build_revision(spec, checkpoint, broker.bootstrap, topics=names)
+    driver = run(revision, 1)
+    driver.wait_for_records(500)
+    assert driver.stop().graceful
+    files = LocalFolder(str(checkpoint))
+    assert sum(read_ends(files, 0).values()) == 50
+    assert json.loads(files.read(BATCHES) or b"")["records"]["out"] >= 100, (
+        "a full batch was shorter than 20 s"
+    )
+
+
+def read_ends(files: LocalFolder, batch: int) -> Offsets:
+    """Return where a batch ends."""
+    entry = read_entry(files, "out", batch)
+    assert entry is not None
+    return entry.offsets["events"]
 
 
 def test_the_sources_of_a_query_have_the_same_bound(

@@ -104,7 +104,7 @@ class QueryProgress(Report):
     """The last committed batch of one sink's query, and totals since the driver started.
 
     Durations are milliseconds by phase, rates records a second, state sizes rows and bytes over all operators. `written_rows` is None where
-    Spark does not report it.
+    Spark does not report it. `max_records` is how many records of each source the next batch has at most, where its time bounds it.
     """
 
     sink: str
@@ -123,6 +123,7 @@ class QueryProgress(Report):
     malformed_rows: int = 0
     refused_rows: int = 0
     written_rows: int | None = None
+    max_records: int | None = None
     total_input_rows: int = 0
     total_late_rows: int = 0
     total_malformed_rows: int = 0

@@ -14,7 +14,7 @@ from spark.revisions import build_revision
 
 LOCAL = {"spark.master": "local[2]"}
 FIXED = {"maxOffsetsPerTrigger": "4000000"}
-TIMED = {"kappaTargetMillis": "20000", "kappaFirstRecords": "4000000", "kappaMostRecords": "4000000"}
+TIMED = {"kappaTargetMillis": "20000", "kappaFirstRecords": "1000000", "kappaMostRecords": "4000000"}
 PYTHON = {"pythonFrom": {"configMapRef": {"name": "code"}}}
 
 
@@ -45,10 +45,10 @@ def find_limit(revision: Revision, replay: ReplayProfile | None = None) -> dict[
         (
             {"spark.master": "k8s://a", "spark.executor.instances": "50", "spark.executor.cores": "2"},
             {},
-            TIMED | {"kappaFirstRecords": "10000000", "kappaMostRecords": "10000000"},
+            TIMED | {"kappaFirstRecords": "2500000", "kappaMostRecords": "10000000"},
         ),
         (LOCAL, {"interval": "5s"}, TIMED),
-        (LOCAL, {"interval": "1m"}, TIMED | {"kappaTargetMillis": "60000"}),
+        (LOCAL, {"interval": "1m"}, TIMED | {"kappaTargetMillis": "60000", "kappaFirstRecords": "4000000"}),
         ({**LOCAL, NATIVE_KAFKA: "false"}, {}, FIXED),
         (LOCAL, {"maxRecords": 10}, {"maxOffsetsPerTrigger": "10"}),
         (LOCAL, {"realTime": {}}, {}),
@@ -62,14 +62,22 @@ def test_its_time_bounds_a_batch_unless_the_spec_or_the_mode_does(
 
 def test_the_sources_share_the_records_of_a_batch() -> None:
     limit = find_limit(build(LOCAL, {}, {"topic": "u"}))
-    assert limit == TIMED | {"kappaFirstRecords": "2000000", "kappaMostRecords": "2000000"}
+    assert limit == TIMED | {"kappaFirstRecords": "500000", "kappaMostRecords": "2000000"}
 
 
 def test_the_first_batch_is_small_where_python_processes_it_at_once() -> None:
     assert find_limit(build(LOCAL, **PYTHON)) == TIMED | {"kappaFirstRecords": "400000"}
     three = {"spark.master": "k8s://a", "spark.executor.instances": "3"}
     assert find_limit(build(three, **PYTHON)) == TIMED | {"kappaFirstRecords": "600000"}
-    assert find_limit(build(LOCAL, trigger={"interval": "5s"}, **PYTHON)) == TIMED
+    many = {"spark.master": "k8s://a", "spark.executor.instances": "9"}
+    assert find_limit(build(many, **PYTHON)) == TIMED
+    assert find_limit(build(LOCAL, trigger={"interval": "5s"}, **PYTHON))["kappaFirstRecords"] == "400000"
+
+
+def test_the_first_batch_has_the_most_records_where_its_rest_would_wait_for_a_long_interval() -> None:
+    for spec in ({}, PYTHON):
+        limit = find_limit(build(LOCAL, trigger={"interval": "21s"}, **spec))
+        assert limit["kappaFirstRecords"] == limit["kappaMostRecords"]
 
 
 def test_beside_whole_transactions_a_batch_has_so_many_records() -> None:

@@ -39,7 +39,7 @@ class QueryBusyError(Exception):
 
 
 class QueryBound:
-    """The bound of one query. Each method but `begin` raises QueryBusyError at a moment when Spark has the query's lock.
+    """The bound of one query. Each method but `begin` and `limit_first` raises QueryBusyError at a moment when Spark has the query's lock.
 
     Sources that are `kept` have a bound for all of the time.
     """
@@ -55,6 +55,10 @@ class QueryBound:
         streams = self._find_kafka()
         for name, offsets in ends.items():
             _set_ends(streams[name], offsets)
+
+    def limit_first(self, records: int) -> None:
+        """Have the first batch that its time bounds take at most so many records of each source. Only as `begin`."""
+        self._jvm.kappa.kafka.Source.expect(self._execution.resolvedCheckpointRoot(), records)
 
     def bind(self) -> Vector:
         """Have the query read no further than its planned batch; return where that ends."""

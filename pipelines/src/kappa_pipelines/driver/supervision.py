@@ -24,6 +24,7 @@ from kappa_pipelines.checkpoint.format.offsets import (
     read_planned_offsets,
 )
 from kappa_pipelines.driver.archive import has_read
+from kappa_pipelines.driver.batch_bounds import BatchBounds
 from kappa_pipelines.driver.bound import QueryBound
 from kappa_pipelines.driver.executors import Scaling
 from kappa_pipelines.driver.hold import HoldContext, Holding
@@ -42,6 +43,7 @@ from kappa_pipelines.plan.realtime import check_growth
 from kappa_pipelines.reporting.listener import ProgressListener
 from kappa_pipelines.reporting.metrics import Counts
 from kappa_pipelines.reporting.record import DriverRecord
+from kappa_pipelines.sources.kafka import find_first_records, is_timed
 from kappa_pipelines.sources.schema_ids import remember_unknown_ids
 
 _TICK_SECONDS = 0.2
@@ -76,6 +78,7 @@ class Supervision:
         self._gate = build_gate(revision, running.compiled)
         self._replay = replay
         self._scaling = scaling
+        self._bounds = BatchBounds(running.fence.files, revision.content, find_first_records(revision))
         self.holding = Holding(_build_hold_context(revision, running, record))
 
     @property
@@ -91,6 +94,7 @@ class Supervision:
     def start(self) -> None:
         """Start side outputs, listener, consumer group and all queries."""
         running, committed = self.running, self._read_committed()
+        self._bounds.read()
         self._record.update(replaying=self._replay.is_active or bool(running.archives))
         running.side_outputs.start(committed)
         running.spark.streams.addListener(self._listener)
@@ -141,13 +145,20 @@ class Supervision:
 
     def _on_start(self, sink: str, query: str) -> None:
         """Bound a query before its first batch; called in its thread."""
-        if sink not in self._gate.reads:
+        known = self._bounds.find(sink) if is_timed(self._revision) else None
+        if sink not in self._gate.reads and known is None:
             return
         found = self.running.spark.streams.get(query)
-        if found is not None:
-            self._gate.begin(sink, QueryBound(found, self.running.spark._jvm))
+        if found is None:
+            return
+        bound = QueryBound(found, self.running.spark._jvm)
+        if known is not None:
+            bound.limit_first(known)
+        if sink in self._gate.reads:
+            self._gate.begin(sink, bound)
 
     def _on_batch(self, progress: QueryProgress, malformed: dict[str, Malformed | None]) -> None:
+        self._bounds.note(progress)
         self.running.idleness.note(progress)
         self.running.side_outputs.note(progress, malformed)
 
@@ -228,6 +239,7 @@ class Supervision:
         if find_executors(self._revision) > 0:
             self._record.update(executors=count_executors(self.running.spark))
         self._record_written()
+        self._bounds.write()
         is_bound = self.holding.is_wanted or self._replay.is_active
         is_idleness_due = self.running.idleness.is_wanted and not is_bound
         if is_idleness_due and self.running.kafka.is_fresh:
@@ -259,6 +271,7 @@ class Supervision:
     def _finish(self, timeout: float) -> bool:
         """Process the last events and write the last side outputs and offsets; False after the timeout."""
         self._await_events()
+        self._bounds.write()
         is_done = self.running.side_outputs.finish(self._read_committed(), timeout)
         self._record_written()
         self.running.kafka.close()

@@ -47,6 +47,7 @@ def fold_event(before: QueryProgress | None, event: dict[str, Any], sources: Rea
         malformed_rows=bad,
         refused_rows=rejected,
         written_rows=written,
+        max_records=_find_bound(event),
         total_input_rows=(before.total_input_rows if before else 0) + rows,
         total_late_rows=(before.total_late_rows if before else 0) + late,
         total_malformed_rows=(before.total_malformed_rows if before else 0) + bad,
@@ -118,6 +119,12 @@ def _count_written(event: dict[str, Any]) -> int | None:
     """Return the records that the sink has written in a batch; None if Spark does not count them (-1)."""
     written = int(event.get("sink", {}).get("numOutputRows", -1))
     return None if written < 0 else written
+
+
+def _find_bound(event: dict[str, Any]) -> int | None:
+    """Return the bound of the next batch, the same for all sources; None where the time of a batch does not bound it."""
+    metrics = (source.get("metrics") or {} for source in event.get("sources", []))
+    return next((int(each["maxRecords"]) for each in metrics if "maxRecords" in each), None)
 
 
 def _add(before: int | None, more: int | None) -> int | None:

@@ -15,7 +15,6 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, StructType, TimestampType
 
 from kappa_crds import batches
-from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.replay import ReplayProfile
 from kappa_crds.revision import Revision
@@ -49,7 +48,9 @@ REPLAY_CONSUMER = {"receive.buffer.bytes": "-1"}
 BATCH_CONSUMER = {"fetch.max.wait.ms": "10"}
 """With the records of a fetch Kafka's client requests those that follow, and Spark then requests the ends of the partition on the same connection.
 At the end of a log this waits until there are records, or for this time; Kafka's default is half a second."""
-_FIRST_RECORDS_PER_CORE = 200_000
+_FIRST_PART = 4
+"""Of the most records, the first batch of a pipeline has one of so many parts. A fast one then has one batch more, of half a second."""
+_PYTHON_RECORDS_PER_CORE = 200_000
 _EARLIEST = -2  # an offset, as Spark writes it
 _PARSED = "__kappa_parsed"
 _FLAG = "__kappa_malformed"
@@ -255,20 +256,30 @@ def is_timed(revision: Revision) -> bool:
 
 
 def _build_batch_limit(revision: Revision) -> dict[str, str]:
-    """Return the options that bound a batch. The first one of a driver is not measured yet, so only where Python is known to be slow it is small.
-
-    With an interval, batches take that time, and a small first one would wait for the next interval with its rest.
-    """
+    """Return the options that bound a batch."""
     most = find_max_records(revision)
     if not is_timed(revision):
         return {"maxOffsetsPerTrigger": str(most)}
-    first = _FIRST_RECORDS_PER_CORE * (count_cores(revision) or 1) // len(revision.spec.sources)
-    is_small = bool(revision.spec.python) and parse_duration(revision.spec.trigger.interval or "0s") == 0
     return {
         "kappaTargetMillis": str(round(1000 * batches.find_seconds(revision.spec.trigger))),
-        "kappaFirstRecords": str(min(first, most) if is_small else most),
+        "kappaFirstRecords": str(find_first_records(revision)),
         "kappaMostRecords": str(most),
     }
+
+
+def find_first_records(revision: Revision) -> int:
+    """Return the maximum number of records of a source in the first batch of a pipeline, whose cost is not known: few where Python is slow.
+
+    With an interval that is longer than a batch is to take, its rest would wait for the next one, so then it has the most records.
+    """
+    most, seconds = find_max_records(revision), batches.find_seconds(revision.spec.trigger)
+    if seconds > batches.BATCH_SECONDS:
+        return most
+    first = most // _FIRST_PART
+    if revision.spec.python:
+        slow = _PYTHON_RECORDS_PER_CORE * (count_cores(revision) or 1) // len(revision.spec.sources)
+        first = min(first, slow)
+    return max(1, first)
 
 
 def _find_start(source: Source, replay: ReplayProfile | None) -> str:

@@ -34,6 +34,11 @@ public final class Source extends KafkaSourceProvider {
         return "kappa-kafka";
     }
 
+    /** Has the query with this checkpoint begin with a bound instead of `kappaFirstRecords`: a driver before has measured it. */
+    public static void expect(String checkpoint, long records) {
+        Stream.EXPECTED.put(checkpoint + "/sources/", records);
+    }
+
     @Override
     public KafkaTable getTable(CaseInsensitiveStringMap options) {
         return new SourceTable(this, options.getBoolean("includeHeaders", false));
@@ -84,6 +89,8 @@ public final class Source extends KafkaSourceProvider {
     public static final class Stream extends KafkaMicroBatchStream {
         /** By the folder of all sources of a query, which share a bound. */
         private static final Map<String, BatchBound> BOUNDS = new ConcurrentHashMap<>();
+        /** The first bound of queries that a driver before has measured, the same way. */
+        private static final Map<String, Long> EXPECTED = new ConcurrentHashMap<>();
 
         private final String query;
         private final CaseInsensitiveStringMap options;
@@ -149,7 +156,8 @@ public final class Source extends KafkaSourceProvider {
 
         private BatchBound createBound() {
             double target = options.getLong("kappaTargetMillis", 0) * 1e6;
-            return new BatchBound(target, options.getLong("kappaFirstRecords", 0), options.getLong("kappaMostRecords", 0));
+            long first = EXPECTED.getOrDefault(query, options.getLong("kappaFirstRecords", 0));
+            return new BatchBound(target, first, options.getLong("kappaMostRecords", 0));
         }
 
         /** Returns the number of offsets between both; those of partitions that are new do not count. */
@@ -179,6 +187,7 @@ public final class Source extends KafkaSourceProvider {
         @Override
         public void stop() {
             BOUNDS.remove(query);
+            EXPECTED.remove(query);
             super.stop();
         }
     }

@@ -22,7 +22,7 @@ from kappa_pipelines.checkpoint.fence.bucket_layout import (
     own_prefix,
     read_layout,
 )
-from kappa_pipelines.checkpoint.fence.fence import INTERNAL_FOLDER, RESTORED, Fence
+from kappa_pipelines.checkpoint.fence.fence import BATCHES, INTERNAL_FOLDER, RESTORED, Fence
 from kappa_pipelines.checkpoint.store.bucket import BucketFolder
 from kappa_pipelines.errors import FencedError, UnavailableError
 
@@ -147,9 +147,9 @@ def _write_sentinel(old: BucketView, sink: str, generation: int) -> int:
 
 
 def _is_wanted(path: str, last: dict[str, int]) -> bool:
-    """Return whether the next generation needs a file: of logs the last entries, of internal files only RESTORED."""
+    """Return whether the next generation needs a file: of logs the last entries, of internal files only RESTORED and BATCHES."""
     if path.startswith(f"{INTERNAL_FOLDER}/"):
-        return path == RESTORED
+        return path in (RESTORED, BATCHES)
     entry = _ENTRY.match(path)
     if entry is None:
         return True

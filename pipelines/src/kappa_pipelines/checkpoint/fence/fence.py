@@ -10,6 +10,8 @@ INTERNAL_FOLDER = "_kappa"
 """Folder with files of one checkpoint that savepoints do not contain."""
 RESTORED = f"{INTERNAL_FOLDER}/restored"
 """Names the savepoint that the checkpoint was restored from."""
+BATCHES = f"{INTERNAL_FOLDER}/batches"
+"""The bounds of batches that a driver has measured."""
 
 
 class Fence(ABC):
