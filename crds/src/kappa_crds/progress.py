@@ -239,6 +239,7 @@ class Hold(Report):
 class Progress(Report):
     """All that a driver reports, by its own clock. A standby driver has a `verdict`, and no queries yet.
 
+    `refusal` is why the API server refuses executors now, empty where it does not.
     `replaying` is whether a query reads the log in slices of a replay; its outputs are behind until that has ended.
     All records with an earlier timestamp than `replayed_until` are read then.
     """
@@ -252,6 +253,7 @@ class Progress(Report):
     reported_at: datetime | None = None
     running_since: datetime | None = None
     executors: int = 0
+    refusal: Annotated[str, Field(max_length=2000)] = ""
     dead_lettered: int = 0
     late_records: int = 0
     error: "DriverExit | None" = None

@@ -121,6 +121,7 @@ class Reason(StrEnum):
     IMAGE_UNAVAILABLE = "ImageUnavailable", WAITS, "The image cannot be pulled; correct `spec.image`, or give the nodes access to its registry."
     DRIVER_STARTING = "DriverStarting", WAITS, "The driver loads the pipeline; wait."
     WAITING_FOR_EXECUTORS = "WaitingForExecutors", WAITS, "Executors are missing; if it lasts, check the Events of their pods, or lower `spec.resources.executors`."
+    EXECUTORS_REFUSED = "ExecutorsRefused", WAITS, "The API server refuses pods of executors, usually for a ResourceQuota of the namespace, which the message names: raise it, or lower `spec.resources`. The driver keeps waiting, or continues with the executors that it has, and requests the others again."
     BACKING_OFF = "BackingOff", WAITS, "The driver failed and restarts after a back-off; the message has the cause, and `spec.restart` configures the back-off."
 
     RUNNING = "Running", DOES, "The pipeline processes records; there is nothing to do."
@@ -138,6 +139,7 @@ class Reason(StrEnum):
 
     DRIVER_CRASHED = "DriverCrashed", FAILED, "The driver exited without a reason; it restarts automatically, and the log of the pod has details."
     DRIVER_OUT_OF_MEMORY = "DriverOutOfMemory", FAILED, "The driver used more memory than its limit; raise `spec.resources.driver.memory`."
+    EXECUTORS_FAILED = "ExecutorsFailed", FAILED, "Executors ended again and again, so Spark ended the driver; the log of the driver has how they ended, often for too little memory (`spec.resources.executors.memory`). It restarts automatically."
     DRIVER_LOST = "DriverLost", FAILED, "The driver pod was deleted, evicted, or lost with its node; it restarts automatically."
     DRIVER_UNRESPONSIVE = "DriverUnresponsive", FAILED, "The driver runs but does not answer on its control port; check its log, its memory, and network policies."
     GENERATION_FENCED = "GenerationFenced", FAILED, "A newer driver has taken over the checkpoint and this one stopped itself; nothing was lost, and there is nothing to do."

@@ -155,6 +155,28 @@ def test_what_keeps_executors_from_starting_is_in_the_message() -> None:
     assert find_message(plan).endswith("first executor; exec-1: no node takes the executor")
 
 
+QUOTA = "the API server refuses executors: ResourceQuota 'small' has no room"
+
+
+def test_a_quota_that_refuses_all_executors_is_the_reason_while_the_driver_waits() -> None:
+    waits = running(state=DriverState.WAITING_FOR_EXECUTORS, refusal=QUOTA)
+    plan = decide(observed(started(), pod(), progress=waits))
+    assert (reason_of(plan), find_message(plan)) == (
+        Reason.EXECUTORS_REFUSED,
+        f"the driver waits for its first executor; {QUOTA}",
+    )
+
+
+def test_a_quota_that_refuses_some_executors_is_the_reason_of_a_pipeline_that_is_ready() -> None:
+    plan = decide(observed(started(), pod(), progress=running(refusal=QUOTA, executors=1)))
+    ready = find_condition(status_of(plan).conditions, "Ready")
+    assert ready is not None
+    assert (ready.status, ready.reason) == ("True", Reason.EXECUTORS_REFUSED)
+    assert ready.message.endswith(f"; executors that run: 1, as {QUOTA}")
+    again = decide(observed(started(), pod(), progress=running()))
+    assert reason_of(again) == Reason.RUNNING
+
+
 def test_a_driver_without_a_batch_reports_none() -> None:
     progress = running()
     fresh = progress.replace(queries=tuple(query.replace(batch_id=-1) for query in progress.queries))

@@ -153,7 +153,8 @@ def follow_driver(observed: PipelineObserved, now: datetime) -> Plan | None:
         return wait(observed, verdicts.judge_progress(progress, observed.shortage), now, STARTING_POLL)
     change = rollback.follow_change(observed, progress, now)
     figure, pause = figures.describe_progress(progress, spec, now), figures.find_pause(progress, spec, now)
-    verdict = verdicts.judge_running(change, figure, pause, spec.upgrade.reprocessing.scope)
+    running = verdicts.judge_running(change, figure, pause, spec.upgrade.reprocessing.scope)
+    verdict = verdicts.add_refusal(running, progress)
     if isinstance(observed.dependencies, Verdict):
         verdict = replace(verdict, message=f"{verdict.message}; but {observed.dependencies.message}")
     if observed.side.failure is not None:

@@ -34,8 +34,10 @@ def judge_start(current: DriverPod) -> Verdict:
 def judge_progress(progress: Progress, shortage: str | None) -> Verdict:
     """Return the verdict on a driver that reports, but does not run."""
     if progress.state is DriverState.WAITING_FOR_EXECUTORS:
-        message = "the driver waits for its first executor" + (f"; {shortage}" if shortage else "")
-        return working(PipelineState.STARTING, Reason.WAITING_FOR_EXECUTORS, message)
+        why = progress.refusal or shortage
+        message = "the driver waits for its first executor" + (f"; {why}" if why else "")
+        reason = Reason.EXECUTORS_REFUSED if progress.refusal else Reason.WAITING_FOR_EXECUTORS
+        return working(PipelineState.STARTING, reason, message)
     if progress.state in (DriverState.STOPPING, DriverState.STOPPED):
         return working(PipelineState.PENDING, Reason.DRIVER_STOPPED, "the driver is stopping")
     message = progress.error.message if progress.error else "the driver loads the pipeline"
@@ -70,6 +72,15 @@ def judge_running(
         soaking = f"the previous version soaks beside this one; {message}"
         return ready(PipelineState.RUNNING, Reason.SOAKING, soaking)
     return ready(PipelineState.RUNNING, Reason.RUNNING, message)
+
+
+def add_refusal(verdict: Verdict, progress: Progress) -> Verdict:
+    """Return the verdict on a driver that runs, with why it has fewer executors than it requests."""
+    if not progress.refusal:
+        return verdict
+    reason = Reason.EXECUTORS_REFUSED if verdict.reason == Reason.RUNNING else verdict.reason
+    message = f"{verdict.message}; executors that run: {progress.executors}, as {progress.refusal}"
+    return replace(verdict, reason=reason, message=message)
 
 
 def explain_change(change: UpgradeStatus) -> Verdict:

@@ -14,7 +14,10 @@ from pyspark.sql import SparkSession
 from kappa_crds.replay import ReplayProfile
 from kappa_crds.revision import Revision
 from kappa_pipelines.executors import find_executors, find_replay_executors
+from kappa_pipelines.failures.refusals import explain_refusal
 
+_REFUSAL_SECONDS = 15
+"""Spark requests an executor again each second, or later while others start."""
 _MOST_FAILURES = "spark.executor.maxNumFailures"
 
 log = structlog.get_logger()
@@ -62,6 +65,18 @@ class SparkScheduler:
         wanted = self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(ids)
         # They are not replaced, as the total was requested before; a removal is no failure; and no task is killed.
         self._context.schedulerBackend().killExecutors(wanted, False, False, False)
+
+
+def watch_refusals(spark: SparkSession) -> None:
+    """Keep what the API server answers from now on where it refuses an executor. Then that is no failure of an executor either."""
+    jvm: Any = spark._jvm
+    jvm.kappa.start.Refusals.watch()
+
+
+def find_refusal(spark: SparkSession) -> str:
+    """Return why the API server refuses executors now; empty where it does not."""
+    jvm: Any = spark._jvm
+    return explain_refusal(str(jvm.kappa.start.Refusals.find(_REFUSAL_SECONDS)))
 
 
 @dataclass

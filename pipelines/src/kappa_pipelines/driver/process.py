@@ -10,11 +10,11 @@ import structlog
 from pyspark import SparkContext
 
 from kappa_crds.progress import DriverExit, DriverState
-from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_pipelines.driver.driver import Driver
 from kappa_pipelines.errors import DriverError, UnavailableError
 from kappa_pipelines.exits import describe_exit
+from kappa_pipelines.failures.refusals import explain_end
 from kappa_pipelines.reporting.certificate import build_context, has_certificate
 from kappa_pipelines.reporting.control import Control, ControlServer
 from kappa_pipelines.reporting.metrics import DriverCollector, build_registry
@@ -81,6 +81,7 @@ def _watch_jvm(report: Report) -> None:
         time.sleep(1.0)
     code = SparkContext._gateway.proc.wait()
     time.sleep(_NOTICE_SECONDS)
-    message = f"the JVM has ended ({code}), and its connections were still open {_NOTICE_SECONDS:.0f} s later"
-    report(describe_exit(UnavailableError(Reason.DRIVER_CRASHED, message)))
+    error = explain_end(code)
+    message = f"{error.message}; its connections were still open {_NOTICE_SECONDS:.0f} s later"
+    report(describe_exit(UnavailableError(error.reason, message)))
     os._exit(1)

@@ -26,7 +26,7 @@ from kappa_pipelines.checkpoint.format.offsets import (
 from kappa_pipelines.driver.archive import has_read
 from kappa_pipelines.driver.batch_bounds import BatchBounds
 from kappa_pipelines.driver.bound import QueryBound
-from kappa_pipelines.driver.executors import Scaling
+from kappa_pipelines.driver.executors import Scaling, find_refusal
 from kappa_pipelines.driver.hold import HoldContext, Holding
 from kappa_pipelines.driver.prepare import Running
 from kappa_pipelines.driver.replay import Replay, find_since
@@ -237,7 +237,8 @@ class Supervision:
         check_growth(self._revision, self._topics, self.ends)
         self._check_fence()
         if find_executors(self._revision) > 0:
-            self._record.update(executors=count_executors(self.running.spark))
+            spark = self.running.spark
+            self._record.update(executors=count_executors(spark), refusal=find_refusal(spark))
         self._record_written()
         self._bounds.write()
         is_bound = self.holding.is_wanted or self._replay.is_active

@@ -14,6 +14,7 @@ from kappa_crds.revision import Revision
 from kappa_pipelines.errors import DriverError, UnavailableError
 from kappa_pipelines.failures.classify import classify
 from kappa_pipelines.failures.exceptions import read_failure, read_query_failure
+from kappa_pipelines.failures.refusals import explain_end
 from kappa_pipelines.kafka.preflight import fetch_topics
 from kappa_pipelines.kafka.subscription import build_subscription
 
@@ -25,7 +26,6 @@ _AMBIGUOUS = {
 }
 _TIMEOUT_SECONDS = 10.0
 _DYING_SECONDS = 3.0
-_OUT_OF_MEMORY_CODE = 3  # of a JVM with -XX:+ExitOnOutOfMemoryError
 
 log = structlog.get_logger()
 
@@ -76,11 +76,7 @@ def _explain_jvm(error: Exception) -> DriverError:
     code = _exit_code(0.0 if isinstance(error, Py4JJavaError) else _DYING_SECONDS)
     if code is None:
         return classify(read_failure(error), "the driver")
-    if code == _OUT_OF_MEMORY_CODE:
-        return UnavailableError(
-            Reason.DRIVER_OUT_OF_MEMORY, "the driver's JVM ran out of memory; raise resources.driver.memory"
-        )
-    return UnavailableError(Reason.DRIVER_CRASHED, f"the driver's JVM ended with code {code}")
+    return explain_end(code)
 
 
 def _exit_code(patience: float) -> int | None:
