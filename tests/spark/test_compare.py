@@ -383,3 +383,15 @@ def test_a_driver_compares_on_request_while_its_queries_go_on(
     ).comparisons[1]
     assert "but the log ends at" in str(failed.failure)
     assert driver.stop().graceful
+
+
+def test_a_timestamp_that_spark_cannot_read_fails_no_comparison(lab: Lab) -> None:
+    rows = [("a", {"v": 1}), ("b", {"v": 2})]
+    sides = []
+    for value in (3, 4):
+        topic = lab.write(rows).topic
+        lab.topics.write(topic, [json.dumps({"v": value})], key="c", timestamp=-(2**62))
+        sides.append(TopicBounds(lab.kafka, committed=True).find_range(topic))
+    for semantics in Semantics:
+        found = lab.compare(*sides, semantics=semantics)
+        assert _counts(found) == {"old_rows": 3, "new_rows": 3, "equal": 2, "changed": 1}

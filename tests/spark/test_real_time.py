@@ -68,6 +68,19 @@ def test_records_pass_within_a_batch_and_nothing_is_lost_or_written_twice_over_s
     driver.kill()
 
 
+def test_a_timestamp_that_spark_cannot_read_names_the_topic_and_the_way_out(
+    run: Any, broker: Any, topics: Any, checkpoint: Path
+) -> None:
+    names = {name: topics.make(name, PARTITIONS) for name in ("flights", "out")}
+    topics.write(names["flights"], [json.dumps({"k": 1})], timestamp=-(2**62))
+    revision = build_revision(_real_time(), checkpoint, broker.bootstrap, topics=names)
+    failure = run(revision, 1).failure()
+    assert (failure.reason, failure.retryable) == (Reason.QUERY_FAILED, False)
+    assert "a record has a timestamp that Spark cannot read" in failure.message
+    assert f"topic {names['flights']} partition" in failure.message
+    assert "message.timestamp.before.max.ms" in failure.message
+
+
 def _last(folder: Path) -> Path:
     """The log's entry of the newest batch."""
     return max((path for path in folder.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))

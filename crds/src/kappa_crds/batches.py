@@ -15,9 +15,14 @@ TRANSACTION_RECORDS = 200_000
 _RECORDS_PER_CORE = 100_000
 
 
+def is_enabled(conf: Mapping[str, str]) -> bool:
+    """Return whether the settings of Spark leave topics to the Java module, where it can read and write them."""
+    return conf.get(NATIVE_KAFKA, "true").lower() == "true"
+
+
 def is_native(trigger: Trigger, conf: Mapping[str, str]) -> bool:
-    """Return whether the Java module reads and writes topics; `conf` are settings of Spark."""
-    return trigger.real_time is None and conf.get(NATIVE_KAFKA, "true").lower() == "true"
+    """Return whether the Java module reads and writes topics in streams; `conf` are settings of Spark."""
+    return trigger.real_time is None and is_enabled(conf)
 
 
 def is_timed(spec: PipelineSpec, conf: Mapping[str, str]) -> bool:

@@ -99,6 +99,15 @@ CASES: dict[str, tuple[Cause, Reason, bool]] = {
         Reason.QUERY_FAILED,
         False,
     ),
+    "a timestamp with too many microseconds": (
+        Cause(
+            "org.apache.spark.sql.kafka010.KafkaIllegalStateException",
+            "[KAFKA_MALFORMED_RECORD_TIMESTAMP] Record at topic t partition 0 offset 7 has timestamp value 1",
+            "KAFKA_MALFORMED_RECORD_TIMESTAMP",
+        ),
+        Reason.QUERY_FAILED,
+        False,
+    ),
     "too little memory": (
         Cause("java.lang.OutOfMemoryError", "Java heap space"),
         Reason.DRIVER_OUT_OF_MEMORY,

@@ -35,13 +35,14 @@ from kappa_pipelines.compare.table import (
     select_keys,
 )
 from kappa_pipelines.compare.worker import NoteStep
+from kappa_pipelines.kafka.native import find_table_format
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """Compares two versions of an output. `most_examined` is the number of differing rows whose values are examined.
 
-    With a `selection` only its rows are compared.
+    With a `selection` only its rows are compared. `source` is the format of Spark by which topics are read.
     """
 
     kafka: KafkaConnection
@@ -49,6 +50,7 @@ class Comparison:
     group: str
     most_examined: int = MOST_EXAMINED
     selection: Selection | None = None
+    source: str = find_table_format({})
 
     def run(self, spark: SparkSession, note: NoteStep = lambda step: None) -> ComparisonSummary:
         """Return what was found; DriverError if the request is invalid, or records were deleted."""
@@ -57,7 +59,8 @@ class Comparison:
             check_condition(spark, self.request.tolerance.expected)
         old, new = self._find_range(self.request.old), self._find_range(self.request.new)
         session = open_session(spark, count_records(old) + count_records(new))
-        reader = Reader(session, self.kafka, self.request.committed, self.group, self.selection)
+        request = self.request
+        reader = Reader(session, self.kafka, request.committed, self.group, self.selection, self.source)
         if self.request.semantics is Semantics.TABLE:
             found, since = self._compare_tables(Tables(reader, old, new), note), None
         else:

@@ -13,6 +13,7 @@ from kappa_crds.comparison import OutputRange
 from kappa_crds.revision import KafkaConnection
 from kappa_pipelines.compare.bounds import count_records
 from kappa_pipelines.compare.selection import Selection
+from kappa_pipelines.kafka.native import find_table_format
 from kappa_pipelines.kafka.options import build_librdkafka_config, build_spark_connection, prefix_options
 
 OLD, NEW = 0, 1
@@ -43,6 +44,8 @@ class Reader:
     """Prefix of the consumer groups."""
     selection: Selection | None = None
     """The rows that are compared, where not all are."""
+    source: str = find_table_format({})
+    """The format of Spark by which topics are read."""
 
     def read_rows(self, output: OutputRange) -> DataFrame:
         """Return the records of a range that are compared."""
@@ -63,7 +66,7 @@ class Reader:
             "groupIdPrefix": self.group,
             "failOnDataLoss": "true",
         }
-        return self.spark.read.format("kafka").options(**options).load()
+        return self.spark.read.format(self.source).options(**options).load()
 
     def fetch(self, topic: str, positions: Iterable[int]) -> dict[int, Message | None] | None:
         """Return single records of a topic by their packed positions, None for one that compaction has removed.

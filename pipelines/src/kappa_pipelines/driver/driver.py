@@ -32,6 +32,7 @@ from kappa_pipelines.errors import FencedError, UnavailableError
 from kappa_pipelines.executors import find_executors
 from kappa_pipelines.failures.diagnose import explain
 from kappa_pipelines.kafka.consumers import build_consumer_settings
+from kappa_pipelines.kafka.native import find_table_format
 from kappa_pipelines.kafka.permissions import check_permissions
 from kappa_pipelines.kafka.preflight import check_kafka
 from kappa_pipelines.plan.realtime import build_real_time_settings
@@ -253,5 +254,6 @@ class Driver:
             request=request,
             group=self._revision.consumer_group,
             selection=selection,
+            source=find_table_format(self._revision.spark_conf),
         )
         return comparison.run(self._spark, note)

@@ -179,6 +179,15 @@ RULES: tuple[Rule, ...] = (
     Rule(
         SpecError,
         Reason.QUERY_FAILED,
+        "a record has a timestamp that Spark cannot read, and a retry would fail too; delete the records up to it, or remove"
+        " trigger.realTime or spark.sql.kappa.nativeKafka, without which the timestamp is read as none;"
+        " message.timestamp.before.max.ms of the topic makes Kafka refuse such records",
+        conditions=("KAFKA_MALFORMED_RECORD_TIMESTAMP",),
+        pattern=r"\[KAFKA_MALFORMED_RECORD_TIMESTAMP",
+    ),
+    Rule(
+        SpecError,
+        Reason.QUERY_FAILED,
         "raise_error stopped the query on the data, and a retry would fail too",
         pattern=re.escape(_RAISED),
     ),

@@ -23,7 +23,7 @@ from kappa_pipelines.checkpoint.format.offsets import PARTITION_SHIFT, Offsets, 
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.executors import count_cores, count_executor_cores, count_replay_factor
 from kappa_pipelines.kafka.consumers import bound_fetches
-from kappa_pipelines.kafka.native import find_source_format
+from kappa_pipelines.kafka.native import find_table_format
 from kappa_pipelines.kafka.options import build_spark_connection, prefix_options
 from kappa_pipelines.kafka.subscription import Subscription, build_subscription
 from kappa_pipelines.registry.subject import Subject
@@ -197,7 +197,7 @@ def read_range(
         "endingOffsets": json.dumps(nest_offsets(end)),
         "includeHeaders": "true",
     }
-    return spark.read.format(find_source_format(revision)).options(**options).load()
+    return spark.read.format(find_table_format(revision.spark_conf)).options(**options).load()
 
 
 def build_read_options(
