@@ -20,8 +20,8 @@ INTRODUCTION = """# Command line
 | 0 | success |
 | 1 | the command failed, a pipeline is invalid or failed, a database is not ready, or what was compared differs; the message names the remedy |
 | 2 | options or files cannot be used; `cdc`: the database or Kafka cannot be reached; `diff`: the topics cannot be compared |
-| 3 | `status`: a resource is unhealthy; `lag --fail-over`: lag is over the bound |
-| 4 | `status`, `lag --fail-over` and `cdc reconcile`: the answer is not known |
+| 3 | `status`, `cdc status`: a resource is unhealthy; `lag --fail-over`: lag is over the bound; `reprocess check`, `reprocess start --dry-run`: records are missing; `reprocess watch`: the new version is not active |
+| 4 | `status`, `lag --fail-over`, `cdc reconcile`, `reprocess check`, `reprocess start --dry-run`: the answer is not known |
 
 An expected error is one line on stderr that starts with `error: `.
 """

@@ -15,7 +15,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from integration.manifests import read_smallest
-from kappa_operator.cli.app import COMMANDS, app
+from kappa_operator.cli.app import COMMANDS, app, load
 from lab.paths import BIN
 
 HEAVY = "'kubernetes', 'aiohttp', 'aiokafka', 'sqlglot', 'pydantic', 'pyspark', 'rich'"
@@ -41,6 +41,15 @@ def test_a_command_loads_only_what_it_needs(arguments: list[str]) -> None:
     loaded = {name for name in done.stderr.strip().split(",") if name}
     assert loaded <= ({"pydantic"} if arguments[0] == "validate" else set())
     assert done.stdout.strip()
+
+
+@pytest.mark.parametrize("group", ["savepoint", "cdc", "reprocess"])
+def test_the_help_of_a_group_lists_each_command_with_its_first_sentence(group: str) -> None:
+    listed = CliRunner().invoke(app, [group, "--help"], env={"COLUMNS": "80"}).output
+    commands = listed.partition("Commands:")[2]
+    assert commands.count("\n") > 4
+    assert "..." not in commands
+    assert " ".join(commands.split()).count(".") >= len(load(group).commands)
 
 
 def test_the_help_lists_each_command_with_the_first_sentence_of_its_own_help() -> None:

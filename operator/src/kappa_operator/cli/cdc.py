@@ -21,7 +21,7 @@ class _Commands(CommandGroup):
         super().__init__(**options)
         self.commands = dict.fromkeys(_MODULES)  # type: ignore[assignment]
 
-    def get_command(self, _ctx: Any, name: str) -> Any:
+    def find_command(self, _ctx: Any, name: str) -> Any:
         return load_command(_MODULES[name], name) if name in _MODULES else None
 
 

@@ -1,5 +1,6 @@
 """How a command ends. All commands have the same exit codes; an expected error is one line on stderr and never a stack trace."""
 
+import re
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
@@ -21,7 +22,8 @@ class Exit(IntEnum):
     UNREACHABLE = 2
     """`cdc`: the database or Kafka cannot be reached."""
     UNHEALTHY = 3
-    """`status`: a resource is unhealthy; `lag --fail-over`: lag is over the bound; `reprocess check`: records are missing."""
+    """`status`, `cdc status`: a resource is unhealthy; `lag --fail-over`: lag is over the bound; `reprocess check`: records are missing;
+    `reprocess watch`: the new version is not active."""
     UNKNOWN = 4
     """`status`, `lag --fail-over`, `cdc reconcile` and `reprocess check`: the answer is not known."""
 
@@ -35,7 +37,19 @@ class CommandError(Exception):
 
 
 class CommandGroup(TyperGroup):
-    """Runs commands; an expected error ends in one line."""
+    """Runs commands; an expected error ends in one line. Its help lists each command with the whole first sentence of its own help."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command, None if there is none of that name."""
+        found = self.find_command(ctx, cmd_name)
+        if found is not None and found.short_help is None:
+            first = re.match(r".*?\.(?=\s|$)", " ".join((found.help or "").split()))
+            found.short_help = first[0] if first else found.help
+        return found
+
+    def find_command(self, ctx: Any, name: str) -> Any:
+        """Return a command as it is declared, None if there is none of that name."""
+        return super().get_command(ctx, name)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that the arguments name."""

@@ -61,7 +61,7 @@ _add(
 _add(
     RequestAction.FINISH,
     "finish",
-    "End the soak time: the old version is gone then.",
+    "End the soak time: the old version stops, and no rollback is possible any more.",
     "end of {name} requested",
 )
 _add(
