@@ -118,4 +118,4 @@ def describe_location(resource: StateStoreResource) -> str:
     s3, hdfs = resource.spec.s3, resource.spec.hdfs
     if s3 is not None:
         return f"s3://{s3.bucket}/{s3.prefix}".rstrip("/")
-    return f"claim {name_claim(resource)}" if hdfs is None else f"hdfs://{hdfs.namenode}{hdfs.path}"
+    return f"PVC {name_claim(resource)}" if hdfs is None else f"hdfs://{hdfs.namenode}{hdfs.path}"
