@@ -1,4 +1,4 @@
-"""The list of commands. Each command is a function in a module of its own, which is imported when the command runs.
+"""The list of commands, in the order in which a pipeline needs them. Each command is a function in a module of its own, which is imported when the command runs.
 
 All of them together take seconds to import; the help needs none of that.
 """
@@ -24,7 +24,13 @@ class Command:
 
 
 COMMANDS = {
-    "savepoint": Command("Take, list and verify savepoints, and restore from them.", "savepoint"),
+    "validate": Command("Check resources as the API server and a driver would, without a cluster.", "local"),
+    "explain": Command("Show a pipeline's graph, its state with its bounds, and its guarantees.", "local"),
+    "run": Command("Run a pipeline on this machine, over files or topics, and print its rows.", "local"),
+    "test": Command("Run the test cases of pipelines on this machine.", "local"),
+    "diff": Command("Compare two versions of an output topic on this machine.", "diff"),
+    "plan": Command("Show what the operator would do if the manifests were applied now, and why.", "plan"),
+    "status": Command("Show the health of all Kappa resources: ready or not, why, since when, and what to do.", "status"),
     "lag": Command(
         "Show the lag of consumer groups and pipelines: in records, in time, and until records are lost.", "lag"
     ),
@@ -32,18 +38,12 @@ COMMANDS = {
         "Show pipelines and topics live: rates, lag, duration of batches, delay of watermarks, rows of state.",
         "top",
     ),
-    "status": Command("Show the health of all Kappa resources: ready or not, why, since when, and what to do.", "status"),
-    "plan": Command("Show what the operator would do if the manifests were applied now, and why.", "plan"),
-    "validate": Command("Check resources as the API server and a driver would, without a cluster.", "local"),
-    "secrets": Command("Print the annotations that Secrets lack for what resources use them for.", "secrets"),
-    "cdc": Command("Databases as sources of change events.", "cdc"),
+    "savepoint": Command("Take, list and verify savepoints, and restore from them.", "savepoint"),
     "reprocess": Command("Reprocess the whole log of a pipeline, next to production.", "reprocess"),
     "resolve": Command("Print the topic in Kafka that holds an output of a pipeline now, and where its readers moved.", "resolve"),
+    "cdc": Command("Databases as sources of change events.", "cdc"),
+    "secrets": Command("Print the annotations that Secrets lack for what resources use them for.", "secrets"),
     "convert": Command("Print manifests of an earlier release with the present names.", "convert"),
-    "run": Command("Run a pipeline on this machine, over files or topics, and print its rows.", "local"),
-    "diff": Command("Compare two versions of an output topic on this machine.", "diff"),
-    "explain": Command("Show a pipeline's graph, its state with its bounds, and its guarantees.", "local"),
-    "test": Command("Run the test cases of pipelines on this machine.", "local"),
 }  # fmt: skip
 
 
