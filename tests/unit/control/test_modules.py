@@ -94,7 +94,7 @@ async def test_a_change_of_the_modules_is_a_new_revision_with_its_own_code() -> 
     life.operator.clock.advance(MINUTE)
     last, reason = await read_end(life)
     assert (reason, last["lastGeneration"]) == (Reason.RUNNING, 2)
-    assert "ConfigMap rules not found" in last["conditions"][0]["message"]
+    assert 'ConfigMap "rules" not found' in last["conditions"][0]["message"]
 
 
 PYTHON_VIEW = {"name": "scored", "python": {"function": "rules:score", "reads": ["events"]}}

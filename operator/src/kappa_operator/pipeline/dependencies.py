@@ -108,7 +108,7 @@ async def read_modules(context: OperatorContext, resource: PipelineResource) -> 
     body = await context.read_recent(ref, MINUTE)
     if body is None:
         raise ReferenceProblem(
-            f"ConfigMap {name} not found in namespace {namespace}; create it, for example with"
+            f'ConfigMap "{name}" not found in namespace "{namespace}"; create it, for example with'
             f" `kubectl create configmap {name} --from-file=rules.py`",
             reason=Reason.PYTHON_MODULES_NOT_FOUND,
         )
