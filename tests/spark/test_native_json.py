@@ -14,7 +14,7 @@ from pyspark.sql.types import DataType, StructType
 
 from kappa_pipelines.revision.settings import NATIVE_JSON
 from kappa_pipelines.sinks.kafka import JSON_OPTIONS
-from kappa_pipelines.sources.text import CORRUPT, PERMISSIVE_JSON, read_text, with_corrupt
+from kappa_pipelines.sources.text import CORRUPT, PERMISSIVE_JSON, describe_struct, read_text, with_corrupt
 from kappa_pipelines.transforms.key_groups import JSON, unpack
 from spark.json_values import make_fields, make_record, split_fields
 from spark.revisions import build_revision, source
@@ -44,6 +44,13 @@ _VALUES = (
 )  # fmt: skip
 
 
+_TYPES = (
+    "k BIGINT, v DOUBLE NOT NULL, ts TIMESTAMP, note STRING",
+    "`a``b` INT, `select` ARRAY<STRUCT<`x y`: MAP<STRING, DECIMAL(10,2)>>>, `ü>` DATE COMMENT 'it\\'s > here', s STRUCT<A: INT NOT NULL, `2`: STRING>",
+    "i INTERVAL DAY TO SECOND, n TIMESTAMP_NTZ, b BINARY, v VARIANT, c STRING COLLATE UTF8_LCASE",
+)
+
+
 def _try(count: int) -> settings:
     return settings(
         max_examples=count,
@@ -59,6 +66,14 @@ def restore(spark: SparkSession) -> Any:
     yield
     for name in (NATIVE_JSON, "spark.sql.session.timeZone", "spark.sql.legacy.timeParserPolicy"):
         spark.conf.unset(name)
+
+
+@pytest.mark.parametrize("ddl", _TYPES)
+def test_a_described_type_is_parsed_as_itself(spark: SparkSession, ddl: str) -> None:
+    schema = with_corrupt(_columns(ddl))
+    text = spark.sql("SELECT '' AS value")
+    own, described = (text.select(f.from_json("value", each)) for each in (schema, describe_struct(schema)))
+    assert described.schema.json() == own.schema.json()
 
 
 def _columns(ddl: str) -> StructType:

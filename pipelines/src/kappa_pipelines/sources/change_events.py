@@ -24,7 +24,7 @@ from kappa_crds.source import EpochUnit
 from kappa_pipelines.analysis.change_version import VERSION
 from kappa_pipelines.sources.debezium_types import bind, check_types, is_misfit, is_unavailable, read_value
 from kappa_pipelines.sources.event_time import is_in_range, read_epoch
-from kappa_pipelines.sources.text import CORRUPT, PERMISSIVE_JSON, parse_schema, read_text
+from kappa_pipelines.sources.text import CORRUPT, PERMISSIVE_JSON, describe_struct, parse_schema, read_text
 from kappa_pipelines.sources.values import EMPTY, WithoutTexts, check_names
 
 _SOURCE = "schema table snapshot lsn sequence txId gtid server_id file pos ts_ms"
@@ -91,8 +91,8 @@ class ChangeEvents(WithoutTexts):
         if self._has_wrapped_key:
             keys = StructType([*keys.fields, StructField(_PAYLOAD, keys)])
         found = f.struct(
-            f.from_json(read_text(), self._wire(), PERMISSIVE_JSON).alias("event"),
-            f.from_json(f.col("key").cast("string"), keys).alias("key"),
+            f.from_json(read_text(), describe_struct(self._wire()), PERMISSIVE_JSON).alias("event"),
+            f.from_json(f.col("key").cast("string"), describe_struct(keys)).alias("key"),
         )
         return bind(found, lambda found: bind(self._unwrap(found), self._read))
 
