@@ -20,6 +20,7 @@ early = start_early(file)
 revision = load_revision(file)
 launch_jvm(revision, early)
 spark = create_session(revision, further=further)
+spark._jvm.kappa.start.FirstUse.load()
 taken = spark._jvm.kappa.start.Driver.take()
 print(taken is not None and taken.equals(spark._jsparkSession), spark.sparkContext._gateway.proc is early._process,
       spark.range(3).count(), *(spark.sparkContext._jsc.sc().conf().get(key) for key in further), flush=True)

@@ -74,6 +74,7 @@ public final class Driver {
     private static SparkSession open(Map<String, String> settings) throws IOException {
         SparkConf conf = new SparkConf();
         settings.forEach(conf::set);
+        FirstUse.begin();
         SparkSession session = new SparkSession(new SparkContext(conf), new HashMap<>(settings));
         SparkSession.setDefaultSession(session);
         FileSystem.getLocal(session.sessionState().newHadoopConf()).setWriteChecksum(false);
