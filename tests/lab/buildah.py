@@ -7,6 +7,7 @@ that is in the layout already be recognised by its digest, so a change of source
 
 import hashlib
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,9 @@ _BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 _UNNEEDED = ("/usr/share/doc/*", "/usr/share/locale/*")  # without man pages' folders Java does not install
 _RECIPE = hashlib.sha256(repr((_SUITE, _PACKAGES, _BUNDLE, _UNNEEDED, 1)).encode()).hexdigest()[:12]
 BASE = f"localhost/kappa/base:{_RECIPE}"
+_INSTRUCTION = re.compile(r"^(?:\[(\d+/\d+)\] )?STEP (\d+)/(\d+): (.*)$", re.MULTILINE)
+_SHOWN = 60
+"""How many characters of an instruction are shown."""
 
 
 def _buildah(*arguments: str | Path) -> list[str | Path]:
@@ -134,9 +138,14 @@ def build(dockerfile: Path, context: Path, image: str) -> None:
 
 
 def find_instruction(log: Path) -> str:
-    """Return the instruction of the Dockerfile that runs, and how many there are."""
-    steps = [line for line in log.read_text(errors="replace").splitlines() if line.startswith("STEP ")]
-    return steps[-1].removeprefix("STEP ").replace("/", " of ", 1) if steps else "starting"
+    """Return the start of the instruction of the Dockerfile that runs, its number and, if there are several, its stage."""
+    steps = _INSTRUCTION.findall(log.read_text(errors="replace"))
+    if not steps:
+        return "starting"
+    stage, number, count, text = steps[-1]
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    place = f"stage {stage.replace('/', ' of ')}, " if stage else ""
+    return f"{place}{number} of {count}: {shown}"
 
 
 def remove_unused_layers() -> None:

@@ -55,3 +55,5 @@ def test_building_an_image_shows_its_instruction(tmp_path: Path) -> None:
     assert find_instruction(log) == "starting"
     log.write_text("STEP 1/12: FROM base\nwarning\nSTEP 2/12: COPY crds /src/crds\n")
     assert find_instruction(log) == "2 of 12: COPY crds /src/crds"
+    log.write_text(f"[1/3] STEP 3/3: FROM base\n[2/3] STEP 1/2: RUN {'x' * 80}\n-> Using cache\n")
+    assert find_instruction(log) == f"stage 2 of 3, 1 of 2: RUN {'x' * 56}…"
