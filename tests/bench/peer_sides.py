@@ -85,6 +85,8 @@ class Side:
 
     def __enter__(self) -> Self:
         command = _COMMANDS[self.name]()
+        # Spark's environment has its RocksDB library, which that of Flink would load.
+        spark = {} if self.name in _CODE_SOURCES else spark_home.environment()
         log = Path(self._folder.name, "log").open("w")
         self._begin = time.monotonic()
         self._process = subprocess.Popen(
@@ -93,7 +95,7 @@ class Side:
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            env={**os.environ, **spark_home.environment()},
+            env={**os.environ, **spark},
         )
         return self
 
