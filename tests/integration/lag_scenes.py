@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kappa_operator.lag.model import Partition
@@ -20,6 +20,25 @@ COMPACTED = {
     "delete.retention.ms": "100",
 }
 Stamps = Sequence[int]
+_MOVING = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
+"""Errors of a group whose coordinator moves."""
+
+
+def _commit(consumer: Consumer, offsets: list[TopicPartition]) -> bool:
+    """Return False where the group has another coordinator than the client knows, or none yet."""
+    try:
+        done = consumer.commit(offsets=offsets, asynchronous=False)
+    except KafkaException as error:
+        if error.args[0].code() in _MOVING:
+            return False
+        raise
+    assert done is not None
+    assert not any(each.error for each in done)
+    return True
 
 
 @dataclass
@@ -79,13 +98,11 @@ class Scene:
         producer.poll(0)
 
     def commit(self, group: str, positions: Mapping[Partition, int]) -> None:
-        """Commit as a consumer does that is no member of the group."""
+        """Commit as a consumer does that is no member of the group. New brokers may move the coordinator of the group meanwhile."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
         offsets = [TopicPartition(*partition, offset) for partition, offset in positions.items()]
-        done = consumer.commit(offsets=offsets, asynchronous=False)
+        wait_until(lambda: _commit(consumer, offsets), f"positions of {group} are committed")
         consumer.close()
-        assert done is not None
-        assert not any(each.error for each in done)
 
     def truncate(self, partition: Partition, before: int) -> None:
         """Delete all records before the offset."""
