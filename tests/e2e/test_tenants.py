@@ -223,7 +223,7 @@ def test_a_tenant_takes_over_neither_accounts_nor_volumes_of_others(outside: Pla
 
 @pytest.mark.chaos  # starts a driver; `make test` has it in tests/spark/test_errors.py and tests/laptop/test_sandbox.py
 def test_a_driver_refuses_sql_that_reads_files(outside: Place) -> None:
-    """It needs what the test before has made."""
+    outside.apply(outside.render("hostile_tenant.yaml"))
     outside.apply(outside.render("hostile_sql.yaml"))
     refused = outside.await_reason("Pipeline", "files", Reason.SQL_REFUSED, 180)
     assert "view 'lines', line 1, column 24" in refused.message
