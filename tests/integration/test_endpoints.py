@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from integration.accounts import build_kubeconfig
-from integration.bench import Bench
+from integration.bench import PATIENCE, Bench
 from integration.exposed import apply, expose
 from kappa_operator.certificates.upkeep import CertificateUpkeep
 from kappa_operator.cli.report_read import Scope, read_report, request_report
@@ -28,22 +28,26 @@ from monitored.chart import find, render
 
 
 @asynccontextmanager
-async def serve(bench: Bench) -> AsyncIterator[int]:
-    """Serve the endpoints as the operator does; yield the port of metrics and report."""
-    health, port = free_ports(2)
+async def serve(bench: Bench, port: int) -> AsyncIterator[None]:
+    """Serve the endpoints as the operator does, metrics and report at the port; the chart's Secret exists."""
+    (health,) = free_ports(1)
     settings = replace(
         bench.context.settings, namespace=bench.namespace, health_port=health, metrics_port=port,
         secure_metrics=True, tls_secret="kappa-operator-tls",
     )  # fmt: skip
     context = replace(bench.context, cluster=bench.cluster, settings=settings)
-    endpoints = Endpoints(context, web.Application())
+    endpoints = Endpoints(context, web.Application(), serving := asyncio.Event())
     add_report(endpoints.metrics, context, lambda: True)
     endpoints.metrics.add_routes([web.get("/metrics", respond)])
     await endpoints.start()
     running = asyncio.create_task(endpoints.run())
+    waiting = asyncio.create_task(serving.wait())
     try:
-        yield port
+        await asyncio.wait([running, waiting], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+        assert serving.is_set(), f"the endpoints are not served: {running}"
+        yield
     finally:
+        waiting.cancel()
         running.cancel()
         await asyncio.wait([running])
         await endpoints.close()
@@ -54,13 +58,10 @@ async def respond(_: web.Request) -> web.Response:
 
 
 async def read_trust(bench: Bench) -> ssl.SSLContext:
-    """Wait for the authority of the operator."""
-    for _ in range(100):
-        secret = await bench.cluster.get(ObjectRef("v1", "Secret", bench.namespace, "kappa-operator-tls"))
-        if secret is not None and secret.get("data"):
-            return ssl.create_default_context(cadata=base64.b64decode(secret["data"]["ca.crt"]).decode())
-        await asyncio.sleep(0.2)
-    raise AssertionError("the operator keeps no certificate")
+    """Return a context that trusts the authority of the operator."""
+    secret = await bench.cluster.get(ObjectRef("v1", "Secret", bench.namespace, "kappa-operator-tls"))
+    assert secret is not None
+    return ssl.create_default_context(cadata=base64.b64decode(secret["data"]["ca.crt"]).decode())
 
 
 async def test_metrics_are_for_the_account_with_the_role_of_the_chart(bench: Bench) -> None:
@@ -74,9 +75,9 @@ async def test_metrics_are_for_the_account_with_the_role_of_the_chart(bench: Ben
     subject = f"--serviceaccount={bench.namespace}:prometheus"
     kubectl("create", "clusterrolebinding", name, f"--clusterrole={name}", subject)
     apply(bench, find(render(namespace=bench.namespace), "Secret")["kappa-operator-tls"])
-    host = f"kappa-operator.{bench.namespace}.svc"
+    host, (port,) = f"kappa-operator.{bench.namespace}.svc", free_ports(1)
     try:
-        async with serve(bench) as port, aiohttp.ClientSession() as session:
+        async with serve(bench, port), aiohttp.ClientSession() as session:
             trusted = await read_trust(bench)
 
             async def get(path: str, token: str | None) -> tuple[int, str]:
@@ -102,9 +103,9 @@ async def test_readers_with_a_token_or_a_certificate_get_the_report_and_others_d
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scope = Scope(None, bench.namespace)
-    async with serve(bench) as port:
-        expose(bench, port)
-        await read_trust(bench)
+    (port,) = free_ports(1)
+    expose(bench, port)
+    async with serve(bench, port):
         by_certificate = await request_report(bench.cluster, scope)
         assert by_certificate.clusters == ()
 

@@ -122,7 +122,8 @@ async def run_kopf(
 async def run(settings: Settings) -> None:
     """Run the operator until a stop is requested, or the lease is lost."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
-    synced, acting, thread = threading.Event(), asyncio.Event(), WatchThread()
+    synced, acting, serving = threading.Event(), asyncio.Event(), asyncio.Event()
+    thread = WatchThread()
     pending_events = PendingWatchEvents(time.monotonic)
     # The lease has connections of its own: behind hundreds of other requests its renewal would come too late.
     async with (
@@ -160,7 +161,9 @@ async def run(settings: Settings) -> None:
         queue = WorkQueue(time.monotonic, slots=settings.concurrency)
         controller = Controller(context, queue)
         sync = CacheSync(context, queue, controller, pending_events)
-        endpoints = Endpoints(context, build_health_app(pending_events, synced.is_set))
+        endpoints = Endpoints(
+            context, build_health_app(pending_events, synced.is_set, serving.is_set), serving
+        )
         add_metrics(endpoints.metrics, pending_events)
         add_report(endpoints.metrics, context, lambda: elector.leading and acting.is_set())
         add_proof(endpoints.metrics, context, lambda: elector.leading and acting.is_set())

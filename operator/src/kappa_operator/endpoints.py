@@ -40,10 +40,10 @@ def list_hosts(namespace: str) -> tuple[str, ...]:
 
 
 class Endpoints:
-    """The servers. `metrics` is the application of metrics and report."""
+    """The servers. `metrics` is the application of metrics and report; `serving` is set when all servers are there."""
 
-    def __init__(self, context: OperatorContext, health: web.Application) -> None:
-        self._context, self._health = context, health
+    def __init__(self, context: OperatorContext, health: web.Application, serving: asyncio.Event) -> None:
+        self._context, self._health, self._serving = context, health, serving
         self._servers: list[web.AppRunner] = []
         access = AccessReview(context.cluster, context.settings.namespace)
         secure = context.settings.secure_metrics
@@ -89,6 +89,7 @@ class Endpoints:
             folder = Path(settings.alerts_dir)
             app = build_alert_app(self._context, folder)
             self._servers.append(await _serve_folder(app, folder, settings.alerts_port, tls, required=False))
+        self._serving.set()
 
 
 async def _serve_folder(

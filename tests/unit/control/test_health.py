@@ -27,6 +27,14 @@ class Clock:
         return self.now
 
 
+def yes() -> bool:
+    return True
+
+
+def no() -> bool:
+    return False
+
+
 async def fetch(app: web.Application, path: str) -> tuple[int, str]:
     async with TestClient(TestServer(app)) as client:
         response = await client.get(path)
@@ -46,7 +54,7 @@ async def test_an_own_write_that_no_watch_shows_ends_the_operators_life() -> Non
     pending_events = PendingWatchEvents(clock)
     pending_events.expect(KEY, 7)
     clock.now = 61.0
-    status, text = await fetch(build_health_app(pending_events, lambda: True), "/healthz")
+    status, text = await fetch(build_health_app(pending_events, yes, yes), "/healthz")
     assert (status, "a write made 61 s ago" in text) == (503, True)
 
 
@@ -56,7 +64,7 @@ async def test_a_write_that_came_back_is_healthy() -> None:
     pending_events.expect(KEY, 7)
     pending_events.seen(KEY, 7)
     clock.now = 3600.0
-    assert (await fetch(build_health_app(pending_events, lambda: True), "/healthz"))[0] == 200
+    assert (await fetch(build_health_app(pending_events, yes, yes), "/healthz"))[0] == 200
 
 
 def test_an_older_event_is_no_proof_for_a_newer_write() -> None:
@@ -86,8 +94,19 @@ def test_a_resource_that_is_gone_is_not_waited_for() -> None:
     assert pending_events.age == 0.0
 
 
-async def test_before_the_cluster_was_read_the_operator_is_not_ready() -> None:
-    assert (await fetch(build_health_app(PendingWatchEvents(Clock()), lambda: False), "/readyz"))[0] == 503
+async def test_before_the_cluster_was_read_the_operator_is_neither_started_nor_ready() -> None:
+    for path in ("/startupz", "/readyz"):
+        assert (await fetch(build_health_app(PendingWatchEvents(Clock()), no, yes), path))[0] == 503
+
+
+async def test_without_a_certificate_the_operator_is_started_and_not_ready() -> None:
+    app = [build_health_app(PendingWatchEvents(Clock()), yes, no) for _ in range(2)]
+    assert (await fetch(app[0], "/startupz"))[0] == 200
+    assert await fetch(app[1], "/readyz") == (503, "no certificate to serve yet")
+
+
+async def test_an_operator_that_has_read_the_cluster_and_serves_is_ready() -> None:
+    assert (await fetch(build_health_app(PendingWatchEvents(Clock()), yes, yes), "/readyz"))[0] == 200
 
 
 async def test_metrics_show_the_age_of_the_oldest_awaited_write() -> None:

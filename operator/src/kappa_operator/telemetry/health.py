@@ -48,8 +48,14 @@ class PendingWatchEvents:
         return self._clock() - oldest
 
 
-def build_health_app(pending_events: PendingWatchEvents, is_synced: Callable[[], bool]) -> web.Application:
-    """Return the server of /healthz and /readyz, for the kubelet."""
+def build_health_app(
+    pending_events: PendingWatchEvents, is_synced: Callable[[], bool], is_serving: Callable[[], bool]
+) -> web.Application:
+    """Return the server of /healthz, /startupz and /readyz, for the kubelet.
+
+    Services lead to a pod that is ready, so it serves by then. A start does not wait for that: reconciliation needs no certificate,
+    and the kubelet restarts a pod that does not start.
+    """
 
     async def healthz(_: web.Request) -> web.Response:
         age = pending_events.age
@@ -58,13 +64,18 @@ def build_health_app(pending_events: PendingWatchEvents, is_synced: Callable[[],
             return web.Response(text=text, status=HTTPStatus.SERVICE_UNAVAILABLE)
         return web.Response(text="ok")
 
-    async def readyz(_: web.Request) -> web.Response:
+    async def startupz(_: web.Request) -> web.Response:
         if not is_synced():
             return web.Response(text="reading the cluster", status=HTTPStatus.SERVICE_UNAVAILABLE)
         return web.Response(text="ok")
 
+    async def readyz(request: web.Request) -> web.Response:
+        if not is_serving():
+            return web.Response(text="no certificate to serve yet", status=HTTPStatus.SERVICE_UNAVAILABLE)
+        return await startupz(request)
+
     app = web.Application()
-    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz)])
+    app.add_routes([web.get("/healthz", healthz), web.get("/startupz", startupz), web.get("/readyz", readyz)])
     return app
 
 
