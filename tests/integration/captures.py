@@ -100,7 +100,7 @@ class DatabaseCapture(Operator, ABC, Generic[Database]):
 
     async def until_no_connector(self) -> None:
         """Wait until Kafka Connect has no connector: it reads the end of its status from a topic, after the deletion."""
-        end = asyncio.get_running_loop().time() + 30.0
+        end = asyncio.get_running_loop().time() + 90.0
         while await self.has_connector():
             assert asyncio.get_running_loop().time() < end, "Kafka Connect still has the connector"
             await asyncio.sleep(0.25)
@@ -126,7 +126,7 @@ class DatabaseCapture(Operator, ABC, Generic[Database]):
         }
         self.cluster.put(build_resource("CDCSource", "orders", **{**spec, **fields}))
 
-    async def until(self, done: Callable[[Self], object], what: str, seconds: float = 60.0) -> None:
+    async def until(self, done: Callable[[Self], object], what: str, seconds: float = 90.0) -> None:
         """Reconcile as the controller does, with what a kubelet does in between, until something holds."""
         end = asyncio.get_running_loop().time() + seconds
         while asyncio.get_running_loop().time() < end:
@@ -138,7 +138,7 @@ class DatabaseCapture(Operator, ABC, Generic[Database]):
             await asyncio.sleep(min(outcome.requeue_after or 1.0, 0.5))
         raise AssertionError(f"{what}: {(self.get(SOURCE) or {}).get('status')}")
 
-    async def until_reason(self, reason: str, seconds: float = 60.0) -> str:
+    async def until_reason(self, reason: str, seconds: float = 90.0) -> str:
         """Reconcile until Ready has a reason; return its message."""
         await self.until(lambda it: it.get_condition(SOURCE)[1] == reason, reason, seconds)
         return self.get_condition(SOURCE)[2]
@@ -146,7 +146,7 @@ class DatabaseCapture(Operator, ABC, Generic[Database]):
     async def until_equal(self) -> None:
         """Reconcile until the topic has the rows of the table."""
         wanted = self.read_table()
-        await self.until(lambda it: it.read_rows() == wanted, f"{len(wanted)} rows", seconds=40.0)
+        await self.until(lambda it: it.read_rows() == wanted, f"{len(wanted)} rows", seconds=90.0)
 
     @abstractmethod
     def describe(self, server: dict[str, Any]) -> dict[str, Any]:
@@ -177,7 +177,7 @@ class DatabaseCapture(Operator, ABC, Generic[Database]):
         found: list[tuple[Any, Any]] = []
         try:
             consumer.assign([TopicPartition(topic, 0, 0)])
-            while (message := consumer.poll(10.0)) is not None and message.error() is None:
+            while (message := consumer.poll(30.0)) is not None and message.error() is None:
                 value = message.value()
                 found.append((json.loads(message.key() or b"null"), json.loads(value) if value else None))
         finally:

@@ -67,7 +67,7 @@ class Shop:
         found: list[Any] = []
         try:
             consumer.assign([TopicPartition(f"{PREFIX}.shop.{table}", 0, 0)])
-            while (message := consumer.poll(10)) is not None and message.error() is None:
+            while (message := consumer.poll(30)) is not None and message.error() is None:
                 found.append(message)
         finally:
             consumer.close()

@@ -8,7 +8,7 @@ that the wrong password or an unknown authority is refused.
 
 import contextlib
 import hashlib
-import secrets
+import os
 import shutil
 import socket
 import subprocess
@@ -21,12 +21,11 @@ from typing import Self
 from lab import kafka_jars, pki
 from lab.errors import LabError
 from lab.paths import CACHE, SOURCES
+from lab.ports import next_ports
 from lab.progress import step
 from lab.shell import run, wait_until
 
 _SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-_PORTS = range(12_000, 30_000)
-"""Below the ports that Linux gives to outgoing connections: one of those could take a port before its server starts."""
 _CLUSTER_ID = "a2FwcGEta2Fma2EtdGVzdA"
 
 
@@ -35,8 +34,7 @@ def record_classes() -> None:
     archive = _archive()
     if archive.exists():
         return
-    part = archive.with_suffix(".part")
-    part.unlink(missing_ok=True)
+    part = archive.with_suffix(f".{os.getpid()}.part")
     with step("kafka classes", done="recorded"), Broker(java=[f"-XX:ArchiveClassesAtExit={part}"]) as broker:
         broker.stop()
         part.rename(archive)
@@ -47,11 +45,11 @@ def _archive() -> Path:
 
 
 def free_ports(count: int) -> list[int]:
-    """Free ports; all are held open until the last is known, so they differ."""
+    """Return free ports of this process; all are held open until the last is known, so they differ."""
     found: list[int] = []
     with contextlib.ExitStack() as held:
         while len(found) < count:
-            port = secrets.choice(_PORTS)
+            port = next(next_ports())
             with contextlib.suppress(OSError):
                 held.enter_context(socket.socket()).bind(("", port))
                 found.append(port)

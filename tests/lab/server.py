@@ -19,7 +19,7 @@ class LabServer(ABC):
 
     name: str
     """The server in messages, and of its log."""
-    seconds = 30.0
+    seconds = 90.0
     """How long it may take until it serves."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class LabServer(ABC):
             self._process.wait()
             self._process = None
 
-    def stop(self, sign: int, seconds: float = 30.0) -> None:
+    def stop(self, sign: int, seconds: float = 90.0) -> None:
         """End it by a signal."""
         if self._process is not None:
             self._process.send_signal(sign)

@@ -23,7 +23,7 @@ from lab.broker import free_ports
 from lab.prometheus import build_alertmanager, find_program
 from monitored.loopback import LoopbackServer, QuietHandler
 
-PATIENCE, START = 60.0, 20.0
+PATIENCE = 60.0
 Scrape = Mapping[str, Any]
 Alert = dict[str, Any]
 
@@ -143,7 +143,7 @@ class Monitoring:
 
     def _await_start(self) -> None:
         try:
-            wait_for(lambda: self.ask("status/runtimeinfo"), "Prometheus answers", START)
+            wait_for(lambda: self.ask("status/runtimeinfo"), "Prometheus answers")
         except AssertionError as error:
             raise AssertionError(
                 f"{error}\n{(self._folder / 'prometheus.log').read_text()[-2000:]}"

@@ -16,6 +16,7 @@ from pyspark.sql import functions as f
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.progress import Progress
 from kappa_operator.pipeline.tuning import build_tuning
+from spark.conftest import wait_for
 from spark.revisions import build_revision, source
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
@@ -274,15 +275,14 @@ def wait(flights: DataFrame) -> DataFrame:
 
 
 def test_a_stop_at_its_timeout_interrupts_and_reports_it(
-    run: Any, broker: Any, topics: Any, checkpoint: Path
+    run: Any, broker: Any, topics: Any, checkpoint: Path, spark: Any
 ) -> None:
     names = {name: topics.make(name) for name in ("flights", "out")}
     topics.write(names["flights"], ['{"k":1}'] * 40)
     views = [{"name": "slow", "python": {"function": "spark.test_pipeline:wait", "reads": ["flights"]}}]
     sinks = [{"name": "out", "from": "slow", "kafka": {"topic": "out"}}]
     driver = run(_passing(names, checkpoint, broker.bootstrap, views=views, sinks=sinks, stopTimeout="2s"))
-    driver.wait_for("a query", lambda p: p.queries)
-    time.sleep(3)  # well into the batch
+    wait_for("the batch runs", spark.sparkContext.statusTracker().getActiveStageIds)
     ended = driver.stop()
     assert not ended.graceful
     assert "stopTimeout" in ended.message

@@ -3,7 +3,7 @@
 import json
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,17 +55,22 @@ class Topics:
         assert self._queue is None or self._queue.flush(30) == 0
 
     def ends(self, topic: str) -> dict[int, int]:
-        parts = self.admin.list_topics(topic, timeout=10).topics[topic].partitions
-        latest = {TopicPartition(topic, p): OffsetSpec.latest() for p in parts}  # type: ignore[no-untyped-call]
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while True:
             try:
-                asked = self.admin.list_offsets(latest)
-                return {at.partition: answer.result(10).offset for at, answer in asked.items()}
+                # A topic that was just made may not be known yet, and have no leader.
+                if parts := self.admin.list_topics(topic, timeout=30).topics[topic].partitions:
+                    return self._ends(topic, parts)
             except KafkaException:
                 if time.monotonic() > deadline:
                     raise
-            time.sleep(0.05)  # a topic that was just made has no leader yet
+            assert time.monotonic() < deadline, f"{topic} has no partitions"
+            time.sleep(0.05)
+
+    def _ends(self, topic: str, parts: Iterable[int]) -> dict[int, int]:
+        latest = {TopicPartition(topic, p): OffsetSpec.latest() for p in parts}  # type: ignore[no-untyped-call]
+        asked = self.admin.list_offsets(latest)
+        return {at.partition: answer.result(30).offset for at, answer in asked.items()}
 
     def read(self, topic: str) -> list[Message]:
         """All records up to the present end. Tests ask again and again, so nothing is read twice while nothing comes."""
