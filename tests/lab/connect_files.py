@@ -5,7 +5,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-from lab.maven import Archive, fetch
+from lab.maven import Archive, fetch, make_once
 from lab.paths import CACHE, REPOSITORY
 from lab.progress import step
 from lab.shell import run
@@ -44,10 +44,12 @@ def fetch_connect() -> Path:
     source = REPOSITORY / "connect"
     locks = b"".join((source / name).read_bytes() for name in ("pom.xml", "jars.sha256", "plugins.sha256"))
     target = CACHE / f"connect-{hashlib.sha256(locks).hexdigest()[:12]}"
-    if not target.exists():
+
+    def make() -> None:
         with step("kafka connect", done="fetched"):
             run([sys.executable, source / "fetch.py", target])
-    return target
+
+    return make_once(target, make)
 
 
 def class_path() -> str:

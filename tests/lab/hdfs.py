@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 
 from lab.broker import free_ports
 from lab.errors import LabError
+from lab.maven import make_once
 from lab.paths import CACHE
 from lab.progress import step
 from lab.shell import run, wait_until
@@ -42,8 +43,10 @@ _ADMINISTRATOR = getpass.getuser()
 def fetch() -> Path:
     """Return the jar of the servers, fetched if it is not in the cache."""
     target = CACHE / f"{_ARTIFACT}-{VERSION}-{_SHA256[:12]}.jar"
-    if target.exists():
-        return target
+    return make_once(target, lambda: _fetch(target))
+
+
+def _fetch(target: Path) -> None:
     with step("hdfs", done="fetched"), tempfile.TemporaryDirectory(dir=CACHE) as part:
         what = f"-Dartifact=org.apache.hadoop:{_ARTIFACT}:{VERSION}"
         run(["mvn", "-q", "-B", "dependency:copy", what, f"-DoutputDirectory={part}"])
@@ -52,7 +55,6 @@ def fetch() -> Path:
         if found != _SHA256:
             raise LabError(f"{jar.name} has the sha256 {found}, expected {_SHA256}")
         jar.rename(target)
-    return target
 
 
 def _list_jars() -> list[Path]:
@@ -150,11 +152,14 @@ class Hdfs:
         formatted = CACHE / f"hdfs-name-{_SHA256[:12]}"
         if not formatted.exists():
             run(["java", *_OPTIONS, "-cp", self._path, _NAMENODE, "-format", "-nonInteractive"])
-            part = CACHE / f".{self._home.name}.part"
-            shutil.copytree(self._home / "name", part)
-            part.rename(formatted)
+            make_once(formatted, lambda: self._keep(formatted))
         else:
             shutil.copytree(formatted, self._home / "name")
+
+    def _keep(self, formatted: Path) -> None:
+        part = CACHE / f".{self._home.name}.part"
+        shutil.copytree(self._home / "name", part)
+        part.rename(formatted)
 
     def _launch(self, server: str) -> "subprocess.Popen[bytes]":
         with (self._home / f"{server.rpartition('.')[2]}.log").open("ab") as log:

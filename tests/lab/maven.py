@@ -1,5 +1,6 @@
 """Archives and jars that tests run, from Maven's repository: fetched once, checked, and kept in the cache as they are needed."""
 
+import fcntl
 import hashlib
 import shutil
 import tempfile
@@ -28,13 +29,25 @@ class Archive:
         return f"{'-'.join([name, version, *classifier])}.{kind}"
 
 
+def make_once(target: Path, make: Callable[[], object]) -> Path:
+    """Return something of the cache, which `make` makes if it is not there: in one process at a time, as sessions of tests start together."""
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with (target.parent / f".{target.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not target.exists():
+                make()
+    return target
+
+
 def fetch(archive: Archive, unpack: Callable[[Path, Path], object]) -> Path:
     """Return the folder that `unpack` makes of the archive, made if it is not in the cache; raise LabError where it is another file."""
     version = archive.artifact.split(":")[2]
     target = CACHE / f"{archive.name.replace(' ', '-')}-{version}-{archive.sha256[:12]}"
-    if target.exists():
-        return target
-    CACHE.mkdir(parents=True, exist_ok=True)
+    return make_once(target, lambda: _fetch(archive, unpack, target))
+
+
+def _fetch(archive: Archive, unpack: Callable[[Path, Path], object], target: Path) -> None:
     with step(archive.name, done="fetched"), tempfile.TemporaryDirectory(dir=CACHE) as part:
         run(
             [
@@ -53,7 +66,6 @@ def fetch(archive: Archive, unpack: Callable[[Path, Path], object]) -> Path:
         made.mkdir()
         unpack(file, made)
         made.rename(target)
-    return target
 
 
 @dataclass(frozen=True)
@@ -72,10 +84,11 @@ class Jars:
 
     def fetch(self) -> Path:
         """Return the folder, made if it is not in the cache; raise LabError where jars are others."""
-        target = self.folder
-        if target.exists():
-            return target
+        return make_once(self.folder, self._fetch)
+
+    def _fetch(self) -> None:
         with step(f"{self.name} jars", done="fetched"):
+            target = self.folder
             part = CACHE / f".{target.name}.part"
             shutil.rmtree(part, ignore_errors=True)
             part.mkdir(parents=True)
@@ -83,7 +96,6 @@ class Jars:
             run(["mvn", "-q", "-B", "-f", self.pom, *goal])
             self._check(part)
             part.rename(target)
-        return target
 
     def _check(self, jars: Path) -> None:
         lines = [line.split() for line in self.lock.read_text().splitlines()]
