@@ -18,7 +18,7 @@ from kappa_pipelines.laptop.records import Record
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import LocalRun
 from kappa_pipelines.laptop.session import start_spark
-from kappa_pipelines.revision.settings import NATIVE_TABLES
+from kappa_pipelines.revision.settings import NATIVE_PATTERNS, NATIVE_TABLES
 from kappa_pipelines.transforms.stored import decode
 from laptop.equivalence import build_table, build_versions
 
@@ -59,8 +59,8 @@ MANIFEST: dict[str, Any] = {
             {"name": name, "from": name, "kafka": {"topic": name}, "mode": "append"}
             for name in ("rises", "named")
         ],
-        # A driver finds by the fingerprint in a checkpoint that its tables are in Python; a local run has no fingerprint.
-        "sparkConf": {NATIVE_TABLES: "false"},
+        # A driver finds by the fingerprint in a checkpoint what state is in Python; a local run has no fingerprint.
+        "sparkConf": {NATIVE_TABLES: "false", NATIVE_PATTERNS: "false"},
     },
 }
 

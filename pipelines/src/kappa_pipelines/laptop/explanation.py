@@ -24,6 +24,7 @@ from kappa_pipelines.sources.values import Values
 from kappa_pipelines.transforms.frames import describe_cost
 from kappa_pipelines.transforms.native_tables import explain_python_tables
 from kappa_pipelines.transforms.one_sided import explain_one_sided
+from kappa_pipelines.transforms.patterns.native import explain_python_pattern
 
 
 def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compiled) -> Iterator[str]:
@@ -43,6 +44,7 @@ def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compil
         yield from (f"    {line}" for line in describe_cost(view))
         yield from _explain_one_sided(spark, view, states)
         yield from _explain_tables(spark, view)
+        yield from _explain_pattern(spark, view)
     for each in compiled.sinks:
         yield from _explain_sink(spec, each.sink)
         yield from _explain_written(spark, each)
@@ -99,6 +101,15 @@ def _explain_tables(spark: SparkSession, view: View) -> Iterator[str]:
     if view.table_join or view.lookup:
         cause = explain_python_tables(spark, view)
         yield "    tables are kept " + (
+            "by Kappa in the JVM" if cause is None else f"in Python, more slowly: {cause}"
+        )
+
+
+def _explain_pattern(spark: SparkSession, view: View) -> Iterator[str]:
+    """Yield where the matches of a pattern are found, and why if that is in Python."""
+    if view.pattern:
+        cause = explain_python_pattern(spark, view.pattern)
+        yield "    matches are found " + (
             "by Kappa in the JVM" if cause is None else f"in Python, more slowly: {cause}"
         )
 

@@ -5,8 +5,8 @@ union of two parts) would be in its plan twice under one name, which Spark refus
 again as one statement with the views as common table expressions, where Spark sees a single source.
 
 Sliding windows and as-of joins keep each row once (ADR 81) in queries that can: those in mode append that read each source once.
-In all others, and where the state of a checkpoint is that of a join, they are statements too. Tables whose state is in Python in a
-checkpoint stay there (ADR 83).
+In all others, and where the state of a checkpoint is that of a join, they are statements too. Tables and patterns whose state is in
+Python in a checkpoint stay there (ADR 83, ADR 101).
 
 Spark's checks of streams (modes, watermarks) run here, not only when the query starts.
 """
@@ -95,7 +95,7 @@ def compile_revision(
     """Compile a revision, by default for Kafka; SpecError names the view or sink. Starts nothing.
 
     `subjects` are the schemas of sources with a registry; without them they are fetched. `former` are the sinks and views whose
-    state is that of an earlier release: joins of Spark for sliding windows and as-of joins, and tables in Python. `only` is the condition
+    state is that of an earlier release: joins of Spark for sliding windows and as-of joins, and tables and patterns in Python. `only` is the condition
     of the rows that are written, where not all are.
     """
     spec = revision.spec

@@ -43,6 +43,8 @@ _BY_DEFINITION = {
     "TransformWithState": _IN_JAVA,
 }
 """Operators whose state depends on the whole definition of their view."""
+_KEYED = {"sliding": "sliding window", "asOf": "as-of join", "pattern": "search for a pattern"}
+"""Kinds of views that keep the rows of keys in Java, and their operators."""
 
 
 class OperatorFingerprint(Status):
@@ -154,10 +156,8 @@ class _Reader:
                 yield _keyed(view, "set of first rows", self._read_all(plan.keys()), plan)
             case "Join" if _has_state(plan):
                 yield self._read_join(plan, view)
-            case "TransformWithState" if view is not None and (
-                self._views[view].sliding or self._views[view].as_of
-            ):
-                yield _read_one_sided(plan, self._read_all(plan.dataAttributes()), self._views[view])
+            case "TransformWithState" if view is not None and self._views[view].kind in _KEYED:
+                yield _read_keyed(plan, self._read_all(plan.dataAttributes()), self._views[view])
             case kind if kind in _BY_DEFINITION:
                 defined = () if view is None else (describe_view(self._views[view]),)
                 yield OperatorFingerprint(
@@ -185,20 +185,26 @@ class _Reader:
         }
 
 
-def _read_one_sided(plan: Any, columns: list[Any], view: View) -> OperatorFingerprint:
-    """Return the fingerprint of an operator that keeps each row once: what it keeps, and for how long."""
+def _read_keyed(plan: Any, columns: list[Any], view: View) -> OperatorFingerprint:
+    """Return the fingerprint of an operator that keeps the rows of keys in Java: what it keeps, and for how long."""
     key, time, *rows = columns
-    kept = {"length": view.sliding.length} if view.sliding is not None else {}
-    if view.as_of is not None and view.as_of.max_age is not None:
-        kept = {"maximum age": view.as_of.max_age}
     defined = {
         "key": _define_all([key], plan),
         "event time": _define_all([time], plan),
         "columns": tuple(each.dataType().catalogString() for each in rows),
+        **_define_extent(view),
     }
-    operator = "sliding window" if view.sliding is not None else "as-of join"
-    durations = {name: (f"{parse_duration(value):g}s",) for name, value in kept.items()}
-    return OperatorFingerprint(view=view.name, operator=operator, parts={**defined, **durations})
+    return OperatorFingerprint(view=view.name, operator=_KEYED[view.kind], parts=defined)
+
+
+def _define_extent(view: View) -> dict[str, tuple[str, ...]]:
+    """Return for how long the rows of keys are kept, and what the definition of the view has to do with it."""
+    if view.pattern is not None:
+        return {"definition": (describe_view(view),)}
+    kept = {"length": view.sliding.length} if view.sliding is not None else {}
+    if view.as_of is not None and view.as_of.max_age is not None:
+        kept = {"maximum age": view.as_of.max_age}
+    return {name: (f"{parse_duration(value):g}s",) for name, value in kept.items()}
 
 
 def _find_joins(plan: Any) -> Iterator[Any]:

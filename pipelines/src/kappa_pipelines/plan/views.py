@@ -78,7 +78,7 @@ def define_views(
     """Define every view after those that it reads, and return them in that order.
 
     `native` are the views whose state the module in Java keeps if it can: sliding windows and as-of joins each row once, other than
-    their statement, and tables.
+    their statement, tables, and patterns.
     """
     check_views(spark, spec)
     ordered: list[DefinedView] = []

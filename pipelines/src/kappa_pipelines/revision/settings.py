@@ -81,6 +81,8 @@ ONE_SIDED = "spark.sql.kappa.oneSidedState"
 """Set to false, sliding windows and as-of joins have the plan and the state of releases before ADR 81."""
 NATIVE_TABLES = "spark.sql.kappa.nativeTables"
 """Set to false, joins of tables and lookups keep their state in Python, as releases before ADR 83."""
+NATIVE_PATTERNS = "spark.sql.kappa.nativePatterns"
+"""Set to false, patterns keep their state in Python, as releases before ADR 101."""
 
 # Settings that the operator or the user may override.
 DEFAULTS: dict[str, str] = {
@@ -95,6 +97,7 @@ DEFAULTS: dict[str, str] = {
     EXTENSIONS: "kappa.json.Extensions",
     ONE_SIDED: "true",
     NATIVE_TABLES: "true",
+    NATIVE_PATTERNS: "true",
     # Otherwise each operation on a column notes its line in the code of the runtime, for errors: five more requests to the JVM, and a
     # search of the stack there. Errors of SQL have the place in its text without them.
     "spark.python.sql.dataFrameDebugging.enabled": "false",

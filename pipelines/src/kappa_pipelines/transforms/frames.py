@@ -25,7 +25,6 @@ _TABLES: Mapping[str, Callable[[SparkSession, str, Any, RunTableStep], DataFrame
     "tableJoin": build_table_join,
 }
 _BUILDERS: Mapping[str, Callable[[SparkSession, str, Any], DataFrame]] = {
-    "pattern": build_pattern,
     "search": build_search,
     "eventSourced": build_sourcing,
     "projection": build_projection,
@@ -47,13 +46,15 @@ _STATES: Mapping[str, Callable[[str, Any], State]] = {
 
 
 def build_frame(spark: SparkSession, view: View, *, native: bool) -> DataFrame | None:
-    """Return the view's rows, or None if it is a statement. With `native`, the module in Java keeps tables if it can.
+    """Return the view's rows, or None if it is a statement. With `native`, the module in Java keeps tables and patterns if it can.
 
     AnalysisException if what it reads is not defined, SpecError if the view is invalid.
     """
     operator = view.operator
     if view.kind in _TABLES:
         return _TABLES[view.kind](spark, view.name, operator, choose_runner(spark, view, native=native))
+    if view.pattern is not None:
+        return build_pattern(spark, view.name, view.pattern, native=native)
     if view.kind not in _BUILDERS or (isinstance(operator, Window) and not is_corrected(operator)):
         return None
     return _BUILDERS[view.kind](spark, view.name, operator)

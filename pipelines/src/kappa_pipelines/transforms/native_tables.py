@@ -5,13 +5,13 @@ truncations have their state in Python.
 """
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
-from py4j.java_gateway import JavaClass
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from kappa_crds.view import View
 from kappa_pipelines.revision.settings import NATIVE_TABLES
+from kappa_pipelines.transforms.java_module import explain_absence, get_plans
 from kappa_pipelines.transforms.key_groups import Output, TableStep, run_step
 
 _KEY, _ROW = "__kappa_key", "__kappa_row"
@@ -39,10 +39,9 @@ def choose_runner(spark: SparkSession, view: View, *, native: bool) -> RunTableS
 
 def explain_python_tables(spark: SparkSession, view: View) -> str | None:
     """Return why the tables of a view are state in Python; None if the module keeps them."""
-    if str(spark.conf.get(NATIVE_TABLES, "true")).lower() != "true":
-        return f"{NATIVE_TABLES} is false"
-    if not isinstance(_plans(spark), JavaClass):
-        return "its jar is missing"
+    absent = explain_absence(spark, NATIVE_TABLES)
+    if absent is not None:
+        return absent
     tables = [] if view.table_join is None else [view.table_join.left, view.table_join.right]
     tables += [] if view.lookup is None else [view.lookup.table]
     declared = [table.from_ for table in tables if table.truncated is not None]
@@ -61,10 +60,5 @@ def _run_native(
     assert to_all is None  # noqa: S101 - tables with truncations have state in Python
     keyed = columns[key].cast("binary").alias(_KEY)
     given = rows.select(*(column.alias(name) for name, column in columns.items()), keyed)
-    made = _plans(rows.sparkSession).runTableStep(given._jdf, step.native, output.ddl)
+    made = get_plans(rows.sparkSession).runTableStep(given._jdf, step.native, output.ddl)
     return DataFrame(made, rows.sparkSession).select(f"{_ROW}.*")
-
-
-def _plans(spark: SparkSession) -> Any:
-    jvm: Any = spark._jvm
-    return jvm.kappa.state.Plans

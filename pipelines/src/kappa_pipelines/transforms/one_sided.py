@@ -6,7 +6,6 @@ once more in a group. Here a key has one entry of state with its rows, and the a
 
 from typing import Any
 
-from py4j.java_gateway import JavaClass
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -17,6 +16,7 @@ from kappa_pipelines.analysis.catalyst import DELAY
 from kappa_pipelines.analysis.state import State
 from kappa_pipelines.revision.settings import ONE_SIDED
 from kappa_pipelines.transforms.inputs import Input, quote, read_input
+from kappa_pipelines.transforms.java_module import explain_absence, explain_keys, get_plans
 
 _KEY, _TIME, _VERSION, _EVENT = "__kappa_key", "__kappa_time", "__kappa_version", "__kappa_event"
 _ROW = "__kappa_row"
@@ -33,10 +33,9 @@ def build_one_sided(spark: SparkSession, view: View) -> DataFrame | None:
 
 def explain_one_sided(spark: SparkSession, view: View) -> str | None:
     """Return why Spark's own plan computes a view that could keep each row once; None if it does."""
-    if str(spark.conf.get(ONE_SIDED, "true")).lower() != "true":
-        return f"{ONE_SIDED} is false"
-    if not isinstance(_plans(spark), JavaClass):
-        return "its jar is missing"
+    absent = explain_absence(spark, ONE_SIDED)
+    if absent is not None:
+        return absent
     if view.sliding is not None:
         return _explain_sliding(spark, view.name, view.sliding)
     return None if view.as_of is None else _explain_as_of(spark, view.as_of)
@@ -58,9 +57,9 @@ def describe_as_of(view: str, join: AsOfJoin) -> State:
 def _explain_sliding(spark: SparkSession, view: str, window: SlidingWindow) -> str | None:
     events = read_input(spark, window.from_)
     time = events.find_time(view, window.time)
-    cause = _explain_keys(spark, [events.find_type(name) for name in window.key])
+    cause = explain_keys(spark, [events.find_type(name) for name in window.key])
     aggregated = _aggregate(spark, window, events, time)
-    return cause or _text(_plans(spark).explainAggregates(aggregated._jdf))
+    return cause or _text(get_plans(spark).explainAggregates(aggregated._jdf))
 
 
 def _explain_as_of(spark: SparkSession, join: AsOfJoin) -> str | None:
@@ -68,17 +67,7 @@ def _explain_as_of(spark: SparkSession, join: AsOfJoin) -> str | None:
     own = [events.find_type(name) for name in join.key]
     if own != [table.find_type(name) for name in join.key.values()]:
         return "the key of the table has another type"
-    return _explain_keys(spark, own)
-
-
-def _explain_keys(spark: SparkSession, types: list[Any]) -> str | None:
-    jvm: Any = spark._jvm
-    rows, parse = (
-        jvm.org.apache.spark.sql.catalyst.util.UnsafeRowUtils,
-        jvm.org.apache.spark.sql.types.DataType,
-    )
-    stable = all(rows.isBinaryStable(parse.fromJson(each.json())) for each in types)
-    return None if stable else "equal values of its key may have different bytes"
+    return explain_keys(spark, own)
 
 
 def _build_sliding(spark: SparkSession, view: str, window: SlidingWindow) -> DataFrame:
@@ -87,7 +76,7 @@ def _build_sliding(spark: SparkSession, view: str, window: SlidingWindow) -> Dat
     rows = spark.table(events.name).where(f.col(quote(time)).isNotNull())
     keyed = rows.select(_pack_key(window.key), f.col(quote(time)).alias(_TIME), _pack(events.columns, _EVENT))
     length, aggregated = _micros(window.length), _aggregate(spark, window, events, time)
-    made = _plans(spark).slide(keyed._jdf, aggregated._jdf, length)
+    made = get_plans(spark).slide(keyed._jdf, aggregated._jdf, length)
     return _unpack(spark, made, events, time, window.aggregates)
 
 
@@ -107,7 +96,7 @@ def _build_as_of(spark: SparkSession, view: str, join: AsOfJoin) -> DataFrame:
     both = versions.unionByName(given, allowMissingColumns=True)
     both = both.select(_KEY, f.col(_TIME).alias(_TIME, metadata=watermark), _VERSION, _EVENT)
     max_age = -1 if join.max_age is None else _micros(join.max_age)
-    made = _plans(spark).joinAsOf(both._jdf, max_age, join.unmatched is Unmatched.KEEP)
+    made = get_plans(spark).joinAsOf(both._jdf, max_age, join.unmatched is Unmatched.KEEP)
     return _unpack(spark, made, events, time, join.columns)
 
 
@@ -115,7 +104,7 @@ def _aggregate(spark: SparkSession, window: SlidingWindow, events: Input, time: 
     """Return the aggregates over a relation with the columns of the events, to be compiled."""
     jvm: Any = spark._jvm
     columns = jvm.org.apache.spark.sql.types.DataType.fromJson(events.schema.json())
-    described = DataFrame(_plans(spark).describe(spark._jsparkSession, columns), spark).alias(events.name)
+    described = DataFrame(get_plans(spark).describe(spark._jsparkSession, columns), spark).alias(events.name)
     aggregates = [f.expr(sql).alias(name) for name, sql in window.aggregates.items()]
     return described.groupBy(quote(time)).agg(*aggregates)
 
@@ -141,11 +130,6 @@ def _pack(names: list[str], name: str) -> Column:
 
 def _micros(duration: str) -> int:
     return int(parse_duration(duration) * 1000) * 1000
-
-
-def _plans(spark: SparkSession) -> Any:
-    jvm: Any = spark._jvm
-    return jvm.kappa.state.Plans
 
 
 def _text(found: Any) -> str | None:

@@ -69,10 +69,10 @@ def _list_sinks(files: Folder) -> set[str]:
 def find_former(files: Folder, spec: PipelineSpec) -> frozenset[tuple[str, str]]:
     """Return the sinks and views whose state is that of an earlier release.
 
-    It is a join for sliding windows and as-of joins before ADR 81, and in Python for tables before ADR 83.
+    It is a join for sliding windows and as-of joins before ADR 81, and in Python for tables before ADR 83 and patterns before ADR 101.
     """
     forms = {view.name: "join" for view in spec.views if view.sliding or view.as_of}
-    forms |= {view.name: IN_PYTHON for view in spec.views if view.table_join or view.lookup}
+    forms |= {view.name: IN_PYTHON for view in spec.views if view.table_join or view.lookup or view.pattern}
     return frozenset(
         (sink, each.view)
         for sink, shape in read_fingerprints(files).items()

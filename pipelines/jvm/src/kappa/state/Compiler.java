@@ -28,7 +28,7 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Takes the aggregates out of Spark's plan of them, `describe(…).groupBy(time).agg(…)`: analysed, and optimised, as only the optimizer replaces
- * functions that Spark evaluates by others.
+ * functions that Spark evaluates by others. The expression of a plan without aggregates is taken out in the same way.
  */
 final class Compiler {
     private final StructType schema;
@@ -85,9 +85,23 @@ final class Compiler {
             results.add(replace(computed));
         }
         return new Aggregates(
-                CollectionConverters.asJava(findRelation(analyzed).output()).toArray(new Attribute[0]),
+                inputs(),
                 functions.toArray(new AggregateExpression[0]),
                 results.toArray(new Expression[0]));
+    }
+
+    /** Return the columns of the relation. */
+    Attribute[] inputs() {
+        return CollectionConverters.asJava(findRelation(analyzed).output()).toArray(new Attribute[0]);
+    }
+
+    /** Return the one expression of a plan `describe(…).select(…)`, over the columns of the relation. */
+    Expression compileColumn() {
+        return strip(inline((Expression) ((Project) optimized).projectList().head(), ((Project) optimized).child()));
+    }
+
+    private static Expression strip(Expression named) {
+        return named instanceof Alias alias ? alias.child() : named;
     }
 
     /** Return the columns of the aggregates. */

@@ -5,8 +5,11 @@ import org.apache.spark.unsafe.Platform;
 
 /** A row of a key's state: its event time in microseconds, its kind, and its columns as the bytes of an UnsafeRow within a buffer. */
 record Entry(long time, int kind, byte[] buffer, int offset, int length) implements Comparable<Entry> {
-    /** A version of a table's row, an event whose output is not written, and one whose output is. They are part of checkpoints. */
-    static final int VERSION = 0, PENDING = 1, DONE = 2;
+    /**
+     * A version of a table's row, an event whose output is not written or that a pattern has not read, one whose output is or that it has, and
+     * the paths of a pattern. They are part of checkpoints.
+     */
+    static final int VERSION = 0, PENDING = 1, DONE = 2, PATHS = 3;
 
     static Entry of(long time, int kind, UnsafeRow row) {
         byte[] bytes = new byte[row.getSizeInBytes()];

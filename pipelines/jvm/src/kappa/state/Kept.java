@@ -15,11 +15,18 @@ final class Kept {
     private static final int PER_ROW = Long.BYTES + Integer.BYTES;
     private static final int KINDS = 7;
 
+    /** The key, as the bytes of an UnsafeRow. */
+    final byte[] key;
+
     /** In the order of their times. A step replaces and removes entries. */
     final List<Entry> entries = new ArrayList<>();
 
-    static Kept read(byte[] stored) {
-        Kept kept = new Kept();
+    Kept(byte[] key) {
+        this.key = key;
+    }
+
+    static Kept read(byte[] key, byte[] stored) {
+        Kept kept = new Kept(key);
         ByteBuffer buffer = ByteBuffer.wrap(stored, HEADER, stored.length - HEADER);
         while (buffer.hasRemaining()) {
             long time = buffer.getLong();

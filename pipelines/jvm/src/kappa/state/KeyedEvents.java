@@ -124,7 +124,7 @@ final class KeyedEvents extends StatefulProcessor<Object, InternalRow, InternalR
 
     /** Advance a key and store it; return the time that it waits for. */
     private long advanceKey(byte[] key, byte[] stored, List<Entry> given, long watermark, List<InternalRow> output) {
-        Kept kept = stored == null ? new Kept() : Kept.read(stored);
+        Kept kept = stored == null ? new Kept(key) : Kept.read(key, stored);
         kept.add(given);
         step.advance(kept, watermark, output);
         if (kept.entries.isEmpty()) {

@@ -94,7 +94,8 @@ public final class Plans {
         return transform(rows, plan, key, given, Encoders.BINARY(), processor, TimeMode.None(), StructType.fromDDL(output));
     }
 
-    private static Dataset<Row> transform(Dataset<Row> rows, Step step, StructType output, StructType version, StructType event) {
+    /** Return the output of a step over rows of a key, a time, a version where there are any, and an event. */
+    static Dataset<Row> transform(Dataset<Row> rows, Step step, StructType output, StructType version, StructType event) {
         LogicalPlan sharded = addShard(classic(rows).queryExecution().analyzed());
         List<Attribute> columns = new ArrayList<>(CollectionConverters.asJava(sharded.output()));
         Attribute shard = columns.remove(columns.size() - 1);

@@ -87,6 +87,11 @@ _AGGREGATES: dict[str, Callable[[list[Any]], Any]] = {
 }
 
 
+def this_event(operand: int) -> Navigation:
+    """Return the navigation to the tested event itself."""
+    return Navigation("prev", ANY_STEP, operand, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Operand:
     """A value of the event itself, computed by Spark."""

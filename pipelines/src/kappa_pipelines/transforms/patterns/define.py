@@ -21,6 +21,7 @@ from kappa_pipelines.transforms.patterns.conditions import (
     Expression,
     Navigation,
     Operand,
+    this_event,
 )
 from kappa_pipelines.transforms.patterns.expressions import OPERAND, Operands, Reader, Reference, Text
 from kappa_pipelines.transforms.spec_path import SpecPath
@@ -30,11 +31,21 @@ _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"
 
 
 @dataclass(frozen=True)
+class Earlier:
+    """A condition that refers to earlier events: SQL over columns of these types, what each column is, and the same for the workers."""
+
+    sql: str
+    columns: t.StructType
+    inputs: tuple[Navigation, ...]
+    expression: Expression
+
+
+@dataclass(frozen=True)
 class Condition:
-    """A step's condition: SQL over one event, or an expression that refers to earlier events."""
+    """A step's condition: SQL over one event, or one that refers to earlier events."""
 
     own: str | None
-    earlier: Expression | None
+    earlier: Earlier | None
 
 
 def read_condition(reader: Reader, path: SpecPath, step: str, sql: str, operands: Operands) -> Condition:
@@ -81,21 +92,24 @@ class _Known:
     references: list[Reference]
     operands: Operands
 
-    def build(self) -> Expression:
-        """Return the expression for the workers, with Spark's types and casts."""
+    def build(self) -> Earlier:
+        """Return the condition; its expression for the workers has Spark's types and casts."""
         fields = [t.StructField(f"{OPERAND}{number}", kind) for number, kind in enumerate(self.kinds)]
         fields += [
             t.StructField(f"{_REFERENCE}{at}", self._find_type(reference))
             for at, reference in enumerate(self.references)
         ]
-        empty = self.reader.rows.sparkSession.createDataFrame([], t.StructType(fields))
+        columns = t.StructType(fields)
+        empty = self.reader.rows.sparkSession.createDataFrame([], columns)
         try:
             typed = empty.selectExpr(f"({self.rewritten}) AS c")
         except (AnalysisException, ParseException) as error:
             raise self.path.explain(error) from error
         _check_boolean(self.path, typed.schema[0].dataType)
         (alias,) = items(get_plan(typed).projectList())
-        return self._convert(children_of(alias)[0], {})
+        expression = self._convert(children_of(alias)[0], {})
+        inputs = (*map(this_event, range(len(self.kinds))), *map(self._navigate, self.references))
+        return Earlier(self.rewritten, columns, inputs, expression)
 
     def _find_type(self, reference: Reference) -> t.DataType:
         if reference.function == "count":
@@ -146,7 +160,9 @@ class _Known:
     def _find_column(self, name: str) -> Expression:
         if name.startswith(OPERAND):
             return Operand(int(name.removeprefix(OPERAND)))
-        reference = self.references[int(name.removeprefix(_REFERENCE))]
+        return self._navigate(self.references[int(name.removeprefix(_REFERENCE))])
+
+    def _navigate(self, reference: Reference) -> Navigation:
         step = ANY_STEP if reference.step is None else self.reader.numbers[reference.step]
         operand = None if reference.operand is None else self.operands.number(reference.operand)
         return Navigation(reference.function, step, operand, reference.offset)

@@ -1,5 +1,5 @@
-"""A pattern as a view: Spark computes conditions and operands of each event, a step of `key_groups` finds the matches, and
-Spark computes the measures of each match.
+"""A pattern as a view: Spark computes conditions and operands of each event, a step in Java or in Python finds the matches, and Spark
+computes the measures of each match.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,16 +21,16 @@ from kappa_pipelines.transforms.patterns.automaton import Automaton, build_autom
 from kappa_pipelines.transforms.patterns.define import Condition, build_decoder, read_condition
 from kappa_pipelines.transforms.patterns.expressions import Operands, Reader
 from kappa_pipelines.transforms.patterns.measures import ROWS, read_measure
+from kappa_pipelines.transforms.patterns.native import KEY, Given, explain_python_pattern, search_natively
 from kappa_pipelines.transforms.patterns.search import Search
 from kappa_pipelines.transforms.patterns.syntax import PatternError, find_steps, parse_steps
 from kappa_pipelines.transforms.spec_path import SpecPath
 
 _MOST_STEPS = 60
 _OWN_COLUMNS = ("match_start", "match_end", "match_time")
-_KEY = "__kappa_key"
 _OUTPUT = Output(
     {
-        _KEY: "STRING",
+        KEY: "STRING",
         ROWS: "STRING",
         "match_start": "BIGINT",
         "match_end": "BIGINT",
@@ -48,8 +48,8 @@ class _Steps:
     automaton: Automaton
 
 
-def build_pattern(spark: SparkSession, view: str, pattern: Pattern) -> DataFrame:
-    """Return the rows of the matches; SpecError names the invalid field."""
+def build_pattern(spark: SparkSession, view: str, pattern: Pattern, *, native: bool) -> DataFrame:
+    """Return the rows of the matches; SpecError names the invalid field. With `native`, the module in Java finds them if it can."""
     events = read_input(spark, pattern.from_)
     time = events.find_time(view, pattern.time)
     events.check_columns(view, "pattern.key", pattern.key)
@@ -67,17 +67,21 @@ def build_pattern(spark: SparkSession, view: str, pattern: Pattern) -> DataFrame
         measures[name] = read_measure(reader, path, sql, needed)
     texts, decoders = _encode(view, reader, operands)
     search = _build_search(pattern, steps, conditions, decoders)
-    columns = {
-        "key": pack(pattern.key) if pattern.key else f.lit("{}"),
-        "time": micros(time),
-        "hash": f.xxhash64(pack(events.columns)),
-        "bits": _build_bits(steps, conditions),
-        "operands": f.to_json(f.array(*map(f.expr, texts))) if texts else f.lit(None).cast("string"),
-        "needed": _pack_needed(needed),
-    }
-    found = run_step(rows, "key", columns, search, _OUTPUT, time=time)
-    needed_type = _find_needed(rows, needed)
-    return _finish(found, view=view, pattern=pattern, events=events, measures=measures, rows=needed_type)
+    given = Given(
+        rows=rows,
+        time=time,
+        key=tuple(pattern.key),
+        hash=f.xxhash64(pack(events.columns)),
+        bits=_build_bits(steps, conditions),
+        operands=operands,
+        needed=needed,
+    )
+    if native and explain_python_pattern(spark, pattern) is None:
+        earlier = {steps.numbers[name]: each.earlier for name, each in conditions.items() if each.earlier}
+        found = search_natively(given, search, earlier)
+    else:
+        found = _search_in_python(given, events, search, texts)
+    return _finish(found, view=view, pattern=pattern, measures=measures)
 
 
 def describe_pattern(view: str, pattern: Pattern) -> State:
@@ -131,7 +135,7 @@ def _build_search(
     decoders: tuple[Callable[[str], Any], ...],
 ) -> Search:
     earlier = {
-        steps.numbers[name]: condition.earlier
+        steps.numbers[name]: condition.earlier.expression
         for name, condition in conditions.items()
         if condition.earlier is not None
     }
@@ -153,6 +157,22 @@ def _build_bits(steps: _Steps, conditions: Mapping[str, Condition]) -> Column:
     return bits + f.lit(always).cast("bigint")
 
 
+def _search_in_python(given: Given, events: Input, search: Search, texts: list[str]) -> DataFrame:
+    """Return the matches by a step of `key_groups`."""
+    columns = {
+        "key": pack(given.key) if given.key else f.lit("{}"),
+        "time": micros(given.time),
+        "hash": given.hash,
+        "bits": given.bits,
+        "operands": f.to_json(f.array(*map(f.expr, texts))) if texts else f.lit(None).cast("string"),
+        "needed": _pack_needed(given.needed),
+    }
+    found = run_step(given.rows, "key", columns, search, _OUTPUT, time=given.time)
+    found = found.withColumn(ROWS, f.from_json(f.col(ROWS), _find_needed(given.rows, given.needed), JSON))
+    fields = [t.StructField(name, events.find_type(name)) for name in given.key]
+    return found.withColumn(KEY, unpack(f.col(KEY), t.StructType(fields))) if fields else found
+
+
 def _pack_needed(needed: Operands) -> Column:
     """Return the values of an event for measures, as JSON."""
     if not needed.texts:
@@ -168,26 +188,14 @@ def _find_needed(rows: DataFrame, needed: Operands) -> t.ArrayType:
     return t.ArrayType(row)
 
 
-def _finish(
-    found: DataFrame,
-    *,
-    view: str,
-    pattern: Pattern,
-    events: Input,
-    measures: Mapping[str, str],
-    rows: t.ArrayType,
-) -> DataFrame:
+def _finish(found: DataFrame, *, view: str, pattern: Pattern, measures: Mapping[str, str]) -> DataFrame:
     """Return the columns of the view."""
-    kinds = {field.name.lower(): field.dataType for field in events.schema.fields}
-    key = t.StructType([t.StructField(name, kinds[name.lower()]) for name in pattern.key])
-    opened = found.withColumn(_KEY, unpack(f.col(_KEY), key)) if pattern.key else found
-    opened = opened.withColumn(ROWS, f.from_json(f.col(ROWS), rows, JSON))
     own = [f.timestamp_micros(f.col(name)).alias(name) for name in _OWN_COLUMNS[:2]]
-    keys = [f.col(_KEY)[name].alias(name) for name in pattern.key]
+    keys = [f.col(KEY)[name].alias(name) for name in pattern.key]
     for name, sql in measures.items():
         try:
-            opened.select(f.expr(sql).alias(name))
+            found.select(f.expr(sql).alias(name))
         except (AnalysisException, ParseException) as error:
             raise SpecPath(view, f"pattern.measures.{name}").explain(error) from error
     values = [f.expr(sql).alias(name) for name, sql in measures.items()]
-    return opened.select(*keys, *values, *own, f.col(_OWN_COLUMNS[2]))
+    return found.select(*keys, *values, *own, f.col(_OWN_COLUMNS[2]))
