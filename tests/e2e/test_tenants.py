@@ -16,6 +16,7 @@ import pytest
 from e2e import hostile
 from e2e.counting import Guarded
 from e2e.place import Place
+from integration.accounts import has_role
 from kappa_crds.reasons import Reason
 from lab import kube
 from lab.errors import LabError
@@ -208,6 +209,7 @@ def test_a_tenant_takes_over_neither_accounts_nor_volumes_of_others(outside: Pla
     outside.kubectl(
         "create", "rolebinding", "tenant", "--role=tenant", f"--serviceaccount={outside.name}:tenant"
     )
+    outside.wait(lambda: has_role(outside.name, "tenant", "tenant"), "the tenant has its permissions", 60)
     tenant = f"--as=system:serviceaccount:{outside.name}:tenant"
     outside.kubectl("apply", tenant, "-f", "-", stdin=outside.render("hostile_tenant.yaml"))
     outside.await_reason("StateStore", "payroll", Reason.NAME_TAKEN)

@@ -21,11 +21,14 @@ from kappa_operator.errors import (
 Write = Callable[[asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\n"
 SECRET = b"the-text-of-a-database"
-LIMITS = aiohttp.ClientTimeout(total=1.0)
+SHORT, LONG = 1.0, 60.0
+"""Seconds for an answer: until one that never ends is given up, and for one that is to be read, on a machine that does much else."""
 
 
 @asynccontextmanager
-async def serve(write: Write) -> AsyncIterator[tuple[HttpConnect, ConnectAccess, list[bytes]]]:
+async def serve(
+    write: Write, seconds: float = LONG
+) -> AsyncIterator[tuple[HttpConnect, ConnectAccess, list[bytes]]]:
     """Answer every request by `write`; yield a client, its access, and what was sent."""
     requests: list[bytes] = []
 
@@ -36,7 +39,7 @@ async def serve(write: Write) -> AsyncIterator[tuple[HttpConnect, ConnectAccess,
         writer.close()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    client = HttpConnect(LIMITS)
+    client = HttpConnect(aiohttp.ClientTimeout(total=seconds))
     port = server.sockets[0].getsockname()[1]
     yield client, ConnectAccess(f"http://127.0.0.1:{port}", None, None, None, "me", "pass"), requests
     await client.close()
@@ -85,7 +88,7 @@ async def stay_silent(writer: asyncio.StreamWriter) -> None:
     ids=["endless", "silent", "large", "compressed", "open", "deep", "long", "text", "redirect", "error", "raw"],
 )  # fmt: skip
 async def test_an_answer_beyond_a_limit_is_an_error_without_its_text(write: Write) -> None:
-    async with serve(write) as (client, access, _):
+    async with serve(write, SHORT) as (client, access, _):
         with pytest.raises(ConnectUnreachable) as raised:
             await client.get_info(access)
     assert SECRET.decode() not in raised.value.message

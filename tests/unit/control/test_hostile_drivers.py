@@ -26,8 +26,8 @@ REPORT = running().model_dump_json(by_alias=True).encode()
 
 
 @asynccontextmanager
-async def serve(write: Write, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Fetch]:
-    """Answer every request by `write`."""
+async def serve(write: Write, monkeypatch: pytest.MonkeyPatch, seconds: float = 60.0) -> AsyncIterator[Fetch]:
+    """Answer every request by `write`; the client gives up after some seconds."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError):
@@ -37,7 +37,7 @@ async def serve(write: Write, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    monkeypatch.setattr(drivers, "_LIMITS", aiohttp.ClientTimeout(total=1.0))
+    monkeypatch.setattr(drivers, "_LIMITS", aiohttp.ClientTimeout(total=seconds))
     async with open_session() as session:
         yield partial(HttpDrivers(session).fetch_progress, f"http://127.0.0.1:{port}", ControlAccess("t"))
     server.close()
@@ -106,7 +106,7 @@ HOSTILE = {
 @pytest.mark.parametrize("case", HOSTILE)
 async def test_a_hostile_answer_is_no_report(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    async with serve(HOSTILE[case], monkeypatch) as fetch:
+    async with serve(HOSTILE[case], monkeypatch, 1.0) as fetch:
         with pytest.raises(DriverUnreachable) as caught:
             await fetch(namespace="shop")
         assert len(caught.value.message) < 300 and "foobar" not in caught.value.message
