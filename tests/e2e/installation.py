@@ -19,7 +19,7 @@ PURPOSES = (
     *("lag", "groups", "acts", "fleet", "outside", "stranger", "closed", "stolen"),
     *("canary", "any-user", "image-user", "connect", "users", "cdc", "shop", "database"),
     *("examples", "reprocess", "readers", "faults", "join", "archive", "chain"),
-    *("python", "tables", "backfill", "executors", "copies", "binlog", "mariadb", "mariadb-shop"),
+    *("python", "tables", "backfill", "executors", "copies", "quota", "binlog", "mariadb", "mariadb-shop"),
 )
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=128m"
 """A JVM that lives for a minute or two takes more time to compile well than that saves."""
