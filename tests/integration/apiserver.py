@@ -14,6 +14,7 @@ import kubernetes
 from integration.manifests import Manifest
 from kappa_crds import GROUP, VERSION
 from kappa_crds.kinds import KINDS, find_kind
+from lab.api import request
 from lab.paths import BIN
 
 _SETTLE = 2.0
@@ -77,6 +78,12 @@ class ApiServer:
         self._custom.replace_namespaced_custom_object(
             *self._path(body["kind"]), name, wanted, dry_run="All", field_validation="Strict"
         )
+
+    def patch(self, kind: str, name: str, change: Manifest, part: str = "") -> None:
+        """Merge a change into an object or its subresource, as `kubectl patch --type=merge` does."""
+        group, version, namespace, plural = self._path(kind)
+        path = f"/apis/{group}/{version}/namespaces/{namespace}/{plural}/{name}{part}"
+        request("PATCH", path, change, content_type="application/merge-patch+json")
 
     def refuse_create(self, body: Manifest) -> str:
         """Return what the API server says against creating this; empty where it would take it."""

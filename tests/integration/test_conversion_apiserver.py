@@ -1,6 +1,5 @@
 """Objects that an API server stored with the CRDs of release 0.1 lose nothing with the present CRDs, before and after their conversion."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,17 +31,8 @@ def stored(server: ApiServer) -> Iterator[dict[tuple[str, str], Manifest]]:
             name = f"old-{number}"
             server.create({**manifest, "metadata": {"name": name}})
             if manifest["kind"] == "Pipeline":
-                patch = json.dumps(
-                    {"status": {"generation": 3, "revision": "r-1", "stragglers": 5, "driver": "d"}}
-                )
-                server.kubectl(
-                    "patch",
-                    "pipelines.kappa-platform.io",
-                    name,
-                    "--subresource=status",
-                    "--type=merge",
-                    f"--patch={patch}",
-                )
+                status = {"generation": 3, "revision": "r-1", "stragglers": 5, "driver": "d"}
+                server.patch("Pipeline", name, {"status": status}, part="/status")
             read[manifest["kind"], name] = server.read(manifest["kind"], name)
     finally:
         server.install(REPOSITORY / "crds" / "generated")
@@ -64,8 +54,7 @@ def test_each_stored_object_is_converted_by_one_patch_and_keeps_its_status(
 ) -> None:
     for (kind, name), before in stored.items():
         body = server.read(kind, name)
-        plural = f"{find_kind(kind).plural}.kappa-platform.io"
-        server.kubectl("patch", plural, name, "--type=merge", f"--patch={json.dumps(build_spec_patch(body))}")
+        server.patch(kind, name, build_spec_patch(body))
         after = server.read(kind, name)
         assert contains(after["spec"], convert(kind, before)["spec"]), (kind, name)
         assert convert(kind, after)["spec"] == after["spec"], "no old name is left"
