@@ -49,7 +49,7 @@ def test_a_commit_does_not_wait_without_limit_for_a_coordinator_that_is_gone(bro
         client.commit({(TOPIC, 0): MARKER}, _SECONDS)
     assert raised.value.args[0].name() == "_TIMED_OUT"
     client.close()
-    assert time.monotonic() - began < _SECONDS + 20
+    assert time.monotonic() - began < _SECONDS + 60
     broker.start()
     later = open_client(broker)
     later.producer.produce(TOPIC, b"again")
