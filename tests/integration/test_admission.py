@@ -134,7 +134,7 @@ class Installed:
             if any(wanted in line for line in said):
                 return said
             assert time.monotonic() < deadline, f"{said}; {self._log.read_text()}"
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(1.0)  # each attempt is a process of kubectl
 
 
 async def make_running(bench: Bench) -> None:
