@@ -2,7 +2,8 @@
 
 `batches`: a driver with two cores reads a topic of so many partitions, with a batch each second, a stateless query and one with windows
 in turns. A second has one record in each of four partitions (`few`), or one in every partition (`each`). So the time of a batch and its
-processor time are what partitions cost, as records cost next to nothing. `--conf KEY=VALUE` changes a setting of Spark.
+processor time are what partitions cost, as records cost next to nothing. Memory is what lives after a collection, and the consumers there.
+`--conf KEY=VALUE` changes a setting of Spark, such as `spark.driver.memory=720m`, the heap of a pod of 1,200 MiB.
 
 `savepoints`: a query keeps its state in so many partitions, in a bucket and on a volume. The first savepoint is taken, keys change, and a
 second one is taken. Requests to the bucket are counted: those of a batch, and those of a savepoint.
@@ -14,6 +15,7 @@ and seconds of savepoints.
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import threading
@@ -51,6 +53,7 @@ QUERIES = ("stateless", "window")
 STATE_KEYS = 20_000
 _PATIENCE = 420.0
 _POLL_SECONDS = 0.25
+_CONSUMER = "org.apache.kafka.clients.consumer.KafkaConsumer"
 
 _RECORDS = source("records", "k BIGINT, ts TIMESTAMP", eventTime={"column": "ts", "watermark": "10s"})
 _SINK = {"name": "out", "from": "rows", "kafka": {"topic": "out", "key": ["k"]}}
@@ -149,6 +152,15 @@ def find_jvm(driver: DriverProcess) -> psutil.Process:
     return next(each for each in children if each.name() == "java")
 
 
+def count_live(jvm: psutil.Process) -> dict[str, int]:
+    """Return the megabytes that live in a JVM after a collection, and its consumers."""
+    found = subprocess.run(
+        ["jcmd", str(jvm.pid), "GC.class_histogram"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    consumers = next((line.split()[1] for line in found if line.split()[3:4] == [_CONSUMER]), "0")
+    return {"live_mib": int(found[-1].split()[2]) // 2**20, "consumers": int(consumers)}
+
+
 def watch(driver: DriverProcess, seconds: float) -> dict[str, Any]:
     """Return what the batches of so many seconds cost, at least three of them."""
     found: dict[int, QueryProgress] = {}
@@ -167,6 +179,7 @@ def watch(driver: DriverProcess, seconds: float) -> dict[str, Any]:
         "rss_mib": round(jvm.memory_info().rss / 2**20),
         "files": jvm.num_fds(),
         "threads": jvm.num_threads(),
+        **count_live(jvm),
         "report_bytes": size,
     }
 

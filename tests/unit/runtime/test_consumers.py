@@ -4,6 +4,7 @@ from typing import Any, cast
 
 import pytest
 
+from kappa_crds.batches import NATIVE_KAFKA
 from kappa_crds.replay import ReplayProfile
 from kappa_crds.revision import Revision, Tuning
 from kappa_operator.pipeline.tuning import CONSUMER
@@ -12,6 +13,7 @@ from kappa_pipelines.kafka.consumers import (
     CAPACITY,
     bound_fetches,
     build_consumer_settings,
+    build_reader_options,
     find_tasks,
 )
 from kappa_pipelines.kafka.subscription import build_subscription
@@ -20,6 +22,7 @@ from kappa_pipelines.sources.values import Values
 from spark.revisions import build_revision
 
 LOCAL = {"spark.master": "local[2]"}
+BY_SPARK = {**LOCAL, NATIVE_KAFKA: "false"}
 EXECUTORS = {"spark.master": "k8s://x", "spark.executor.instances": "8", "spark.executor.cores": "2"}
 
 
@@ -76,28 +79,55 @@ def test_real_time_mode_reads_each_partition_in_its_own_task() -> None:
     assert find_tasks(build(LOCAL, trigger={"realTime": {}}), 1000) is None
 
 
-def test_a_jvm_keeps_the_consumers_of_all_queries() -> None:
-    topics = {"flights": 300, "carriers-a": 100, "carriers-b": 100, "of-others": 5000}
-    assert build_consumer_settings(build(LOCAL, sinks=2), topics) == {CAPACITY: "1000"}
-    assert build_consumer_settings(build(LOCAL), {"flights": 64}) == {}, "Spark keeps as many by itself"
-    assert build_consumer_settings(build({**LOCAL, CAPACITY: "70"}), topics) == {}, "the spec decides"
+TOPICS = {"flights": 300, "carriers-a": 3, "carriers-b": 2, "of-others": 5000}
 
 
 @pytest.mark.parametrize(
-    ("conf", "partitions", "records", "size"),
+    ("conf", "flights", "carriers"),
     [
-        (LOCAL, 4, "10000", "8388608"),
-        (LOCAL, 64, "10000", "8388608"),
-        (LOCAL, 1000, "640", "536870"),
-        (EXECUTORS, 1000, "5120", "4294967"),
-        (LOCAL, 100_000, "500", "65536"),
+        (LOCAL, {"kappaTasks": "8", "kappaConsumers": "26"}, {"kappaConsumers": "26"}),
+        (EXECUTORS, {"kappaTasks": "64", "kappaConsumers": "26"}, {"kappaConsumers": "26"}),
+        ({"spark.master": "local[*]"}, {"kappaConsumers": "610"}, {"kappaConsumers": "610"}),
+        (BY_SPARK, {}, {}),
     ],
 )
-def test_what_all_consumers_of_a_jvm_hold_is_bounded(
-    conf: dict[str, str], partitions: int, records: str, size: str
+def test_a_jvm_keeps_as_many_consumers_as_the_tasks_of_all_queries_need(
+    conf: dict[str, str], flights: dict[str, str], carriers: dict[str, str]
 ) -> None:
-    found = bound_fetches(build(conf), {"flights": partitions})
-    assert found == {**CONSUMER, "max.poll.records": records, "max.partition.fetch.bytes": size}
+    revision = build(conf, sinks=2)
+    subscriptions = [build_subscription(revision, each) for each in revision.spec.sources]
+    assert [build_reader_options(revision, each, TOPICS, 1) for each in subscriptions] == [flights, carriers]
+
+
+def test_the_reader_of_spark_keeps_the_consumers_of_all_partitions() -> None:
+    assert build_consumer_settings(build(BY_SPARK, sinks=2), TOPICS) == {CAPACITY: "610"}
+    assert build_consumer_settings(build(BY_SPARK), {"flights": 64}) == {}, "Spark keeps as many by itself"
+    assert build_consumer_settings(build({**BY_SPARK, CAPACITY: "70"}), TOPICS) == {}, "the spec decides"
+    assert build_consumer_settings(build(LOCAL, sinks=2), TOPICS) == {}, "the module has its own consumers"
+
+
+@pytest.mark.parametrize(
+    ("conf", "partitions", "records", "size", "response"),
+    [
+        (LOCAL, 4, "10000", "8388608", "33554432"),
+        (LOCAL, 64, "4096", "2097152", "16777216"),
+        (LOCAL, 1000, "262", "134217", "16777216"),
+        ({**LOCAL, "spark.driver.memory": "720m"}, 1000, "184", "94371", "11796480"),
+        ({**LOCAL, "spark.driver.memory": "8G"}, 1000, "640", "536870", "67108864"),
+        ({**LOCAL, "spark.executor.memory": "8g"}, 1000, "262", "134217", "16777216"),
+        ({**EXECUTORS, "spark.executor.memory": "2048m"}, 1000, "4194", "2147483", "33554432"),
+        (LOCAL, 100_000, "100", "65536", "16777216"),
+        (BY_SPARK, 1000, "262", "134217", "1048576"),
+    ],
+)
+def test_what_all_consumers_of_a_jvm_hold_is_bounded_by_its_heap(
+    conf: dict[str, str], partitions: int, records: str, size: str, response: str
+) -> None:
+    assert bound_fetches(build(conf), {"flights": partitions}) == {
+        "max.poll.records": records,
+        "max.partition.fetch.bytes": size,
+        "fetch.max.bytes": response,
+    }
 
 
 def test_settings_that_the_operator_does_not_give_stay_those_of_kafka() -> None:

@@ -20,7 +20,7 @@ from kappa_crds.sink import Sink
 from kappa_pipelines.archive.source import FORMAT, ArchiveRead, ArchiveSource, build_options
 from kappa_pipelines.executors import count_replay_factor
 from kappa_pipelines.kafka.consumers import count_partitions, find_tasks
-from kappa_pipelines.kafka.native import find_source_format
+from kappa_pipelines.kafka.native import find_source_format, is_native
 from kappa_pipelines.sinks.kafka import build_writer
 from kappa_pipelines.sinks.publisher import build_publishers
 from kappa_pipelines.sinks.targets import Targets
@@ -91,6 +91,8 @@ class KafkaEndpoints:
         reader = self._spark.readStream.format(find_source_format(self._revision)).name(source.name)
         options = build_read_options(self._revision, source, self._replay, self._topics)
         records = reader.options(**options).load()
+        if is_native(self._revision):
+            return records  # its tasks read several partitions
         partitions = count_partitions(source.subscription, self._topics)
         tasks = find_tasks(self._revision, partitions, count_replay_factor(self._revision, self._replay))
         return records if tasks is None else records.coalesce(tasks)

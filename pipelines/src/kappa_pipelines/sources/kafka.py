@@ -22,7 +22,7 @@ from kappa_crds.source import RecordColumns, Source
 from kappa_pipelines.checkpoint.format.offsets import PARTITION_SHIFT, Offsets, nest_offsets
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.executors import count_cores, count_executor_cores, count_replay_factor
-from kappa_pipelines.kafka.consumers import bound_fetches
+from kappa_pipelines.kafka.consumers import bound_fetches, build_reader_options
 from kappa_pipelines.kafka.native import find_table_format
 from kappa_pipelines.kafka.options import build_spark_connection, prefix_options
 from kappa_pipelines.kafka.subscription import Subscription, build_subscription
@@ -210,11 +210,13 @@ def build_read_options(
 
     `topics` are those of Kafka with their partitions, where they are known.
     """
-    tuning = revision.tuning
+    tuning, topics = revision.tuning, topics or {}
+    factor = count_replay_factor(revision, replay)
     is_real_time = revision.spec.trigger.real_time is not None
     options = {
         **_common_options(revision, source.spec, {} if is_real_time else BATCH_CONSUMER),
-        **prefix_options(bound_fetches(revision, topics or {})),
+        **prefix_options(bound_fetches(revision, topics)),
+        **build_reader_options(revision, source.subscription, topics, factor),
         **_starting_options(_find_start(source.spec, replay)),
         **source.subscription.options,
     }
@@ -227,7 +229,7 @@ def build_read_options(
         options |= prefix_options(REPLAY_CONSUMER)
         options |= {} if replay.client_id is None else {"kafka.client.id": replay.client_id}
     if tuning.min_partitions is not None and not is_real_time:
-        options["minPartitions"] = str(tuning.min_partitions * count_replay_factor(revision, replay))
+        options["minPartitions"] = str(tuning.min_partitions * factor)
     if source.spec.record_columns is not None and source.spec.record_columns.headers is not None:
         options["includeHeaders"] = "true"
     return options

@@ -2,6 +2,7 @@ package kappa.kafka;
 
 import java.sql.Timestamp;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.Header;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
@@ -17,11 +18,15 @@ final class RecordRow extends GenericInternalRow {
 
     private final boolean hasHeaders;
 
-    RecordRow(String topic, int partition, boolean hasHeaders) {
+    RecordRow(boolean hasHeaders) {
         super(new Object[hasHeaders ? HEADERS + 1 : HEADERS]);
         this.hasHeaders = hasHeaders;
-        update(TOPIC, UTF8String.fromString(topic));
-        update(PARTITION, partition);
+    }
+
+    /** The records that follow are of this partition. */
+    void begin(TopicPartition partition) {
+        update(TOPIC, UTF8String.fromString(partition.topic()));
+        update(PARTITION, partition.partition());
     }
 
     void set(ConsumerRecord<byte[], byte[]> record) {

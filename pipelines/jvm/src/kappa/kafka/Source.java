@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
@@ -24,7 +25,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * Spark's Kafka source with another reader of records (ADR 91), and with batches that are bounded by their time (ADR 96). Schema, offsets and plans
  * are those of Spark, so a checkpoint fits both.
  *
- * <p>Three options are its own: `kappaTargetMillis` is the time that a batch is to take, `kappaFirstRecords` and `kappaMostRecords` are the bound
+ * <p>Five options are its own. `kappaTasks` is the number of tasks that read more partitions than that, and `kappaConsumers` that of consumers which a
+ * JVM keeps for all queries (ADR 99). `kappaTargetMillis` is the time that a batch is to take, `kappaFirstRecords` and `kappaMostRecords` are the bound
  * of the first batch and the largest one, in records of a source. An option of Spark that limits batches is stronger.
  */
 public final class Source extends KafkaSourceProvider {
@@ -44,6 +46,10 @@ public final class Source extends KafkaSourceProvider {
         return new SourceTable(this, options.getBoolean("includeHeaders", false));
     }
 
+    private static PartitionReaderFactory createReaders(CaseInsensitiveStringMap options) {
+        return new RecordReader.Factory(options.getInt("kappaConsumers", 0));
+    }
+
     private static final class SourceTable extends KafkaTable {
         private final KafkaSourceProvider provider;
 
@@ -59,8 +65,11 @@ public final class Source extends KafkaSourceProvider {
     }
 
     private static final class SourceScan extends KafkaScan {
+        private final CaseInsensitiveStringMap options;
+
         SourceScan(KafkaSourceProvider provider, CaseInsensitiveStringMap options) {
             provider.super(options);
+            this.options = options;
         }
 
         @Override
@@ -74,7 +83,7 @@ public final class Source extends KafkaSourceProvider {
 
                 @Override
                 public PartitionReaderFactory createReaderFactory() {
-                    return new RecordReader.Factory();
+                    return createReaders(options);
                 }
             };
         }
@@ -128,7 +137,13 @@ public final class Source extends KafkaSourceProvider {
 
         @Override
         public PartitionReaderFactory createReaderFactory() {
-            return new RecordReader.Factory();
+            return createReaders(options);
+        }
+
+        @Override
+        public InputPartition[] planInputPartitions(Offset start, Offset end) {
+            InputPartition[] planned = super.planInputPartitions(start, end);
+            return PartitionGroup.divide(planned, options.getInt("kappaTasks", 0), readOffsets(end).keySet());
         }
 
         @Override
@@ -162,13 +177,17 @@ public final class Source extends KafkaSourceProvider {
 
         /** Returns the number of offsets between both; those of partitions that are new do not count. */
         private static long count(Offset start, Offset end) {
-            Map<?, Object> from = CollectionConverters.asJava(((KafkaSourceOffset) start).partitionToOffsets());
-            Map<?, Object> to = end == null ? from : CollectionConverters.asJava(((KafkaSourceOffset) end).partitionToOffsets());
+            Map<?, Object> from = readOffsets(start);
+            Map<?, Object> to = end == null ? from : readOffsets(end);
             long rows = 0;
             for (Map.Entry<?, Object> each : to.entrySet()) {
                 rows += (long) each.getValue() - (long) from.getOrDefault(each.getKey(), each.getValue());
             }
             return rows;
+        }
+
+        private static Map<TopicPartition, Object> readOffsets(Offset found) {
+            return CollectionConverters.asJava(((KafkaSourceOffset) found).partitionToOffsets());
         }
 
         /** Spark requests them at the end of each batch. */
