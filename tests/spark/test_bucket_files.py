@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from kappa_crds.stores import BucketConnection
 from kappa_pipelines.jars import S3, fetch_jars
-from kappa_pipelines.revision.settings import build_bucket_settings
+from kappa_pipelines.revision.settings import BUCKET_FILES, build_bucket_settings
 from lab.s3 import REGION, ObjectStore
 
 _HADOOP = "spark.hadoop."
@@ -32,7 +32,8 @@ def manager(spark: SparkSession, server: ObjectStore) -> Any:
     """Return the file manager that a driver has for a checkpoint in the bucket."""
     jvm: Any = spark._jvm
     conf = spark._jsparkSession.sessionState().newHadoopConf()
-    settings = build_bucket_settings(BucketConnection(endpoint=server.endpoint, region=REGION))
+    bucket = BucketConnection(endpoint=server.endpoint, region=REGION)
+    settings = BUCKET_FILES | build_bucket_settings(bucket)
     for key, value in settings.items():
         conf.set(key.removeprefix(_HADOOP), value)
     conf.set("fs.s3a.aws.credentials.provider", "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider")

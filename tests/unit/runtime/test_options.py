@@ -134,8 +134,10 @@ def test_safe_checkpoint_settings_cannot_be_overridden() -> None:
 def test_on_a_local_disk_files_of_a_checkpoint_are_renamed_without_other_programs(
     checkpoint: str, manager: str, file_system: str
 ) -> None:
+    """Also where the pipeline knows a bucket, whose files are written in another way."""
     conf = {"spark.hadoop.fs.file.impl": "another"} if manager else {}
-    settings = build_spark_settings(_revision(**conf).replace(checkpoint=checkpoint))
+    revision = _revision(**conf).replace(checkpoint=checkpoint, bucket=BucketConnection(region="eu"))
+    settings = build_spark_settings(revision)
     found = settings.get("spark.sql.streaming.checkpointFileManagerClass", "")
     assert found.rpartition(".")[2] == manager
     assert settings.get("spark.hadoop.fs.file.impl", "").rpartition(".")[2] == file_system

@@ -47,10 +47,12 @@ LOCAL_FILES: dict[str, str] = {
 
 # FileContext does not support a mount table in which a folder is a mount and its parent is not. Ours writes each file under its own name
 # (ADR 97). A file that is created takes no request before its content: `kappa.files.BucketFiles` checks itself where it must not replace one.
-_BUCKET_FILES = {
+BUCKET_FILES: dict[str, str] = {
     f"{_STREAMING}.checkpointFileManagerClass": "kappa.files.BucketFiles",
     "spark.hadoop.fs.s3a.create.performance": "true",
 }
+_FILES = {"": LOCAL_FILES, "file": LOCAL_FILES, "s3a": BUCKET_FILES}
+"""By the scheme of the checkpoint. A pipeline may have a bucket for something else, such as a savepoint that it is restored from."""
 _LOCATE = "spark.hadoop.dfs.client.block.write.locateFollowingBlock"
 _PROVIDERS = "software.amazon.awssdk.auth.credentials"
 
@@ -126,7 +128,6 @@ def build_bucket_settings(bucket: BucketConnection | None) -> dict[str, str]:
     provider = "EnvironmentVariableCredentialsProvider" if bucket.has_keys else "DefaultCredentialsProvider"
     s3a = "spark.hadoop.fs.s3a"
     return {
-        **_BUCKET_FILES,
         **({f"{s3a}.endpoint": bucket.endpoint} if bucket.endpoint else {}),
         f"{s3a}.endpoint.region": bucket.region,
         f"{s3a}.path.style.access": str(bucket.path_style).lower(),
@@ -158,7 +159,7 @@ def build_spark_settings(revision: Revision) -> dict[str, str]:
         **SESSION_SETTINGS,
         **CHECKPOINT_SETTINGS,
         **build_state_settings(revision.spec.state),
-        **(LOCAL_FILES if urlsplit(revision.checkpoint).scheme in ("", "file") else {}),
+        **_FILES.get(urlsplit(revision.checkpoint).scheme, {}),
         **build_bucket_settings(revision.bucket),
         **build_hdfs_settings(revision.hdfs),
         "spark.sql.shuffle.partitions": str(revision.tuning.shuffle_partitions),
