@@ -69,6 +69,7 @@ def test_each_sink_starts_at_the_first_record_of_the_time_in_each_partition_and_
     driver.wait_for_records(len(later))
     expected = sorted([*expected, 30, 31, 32])
     assert read_minutes(topics, names["out"]) == expected
+    driver.wait_for("a hold is possible", lambda p: p.state is DriverState.RUNNING)
     assert driver.driver.request_hold(30)
     held = driver.wait_for("it holds", lambda p: p.hold is not None and p.hold.phase is HoldPhase.HOLDING)
     assert held.hold.position.offsets == {names["orders"]: {0: 21, 1: 3, 2: 3, 3: 1}}
