@@ -14,7 +14,6 @@ from kappa_crds import API_VERSION
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import VerdictKind
 from kappa_pipelines.analysis.catalyst import get_plan
-from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.laptop.explanation import explain
 from kappa_pipelines.laptop.records import Record
 from kappa_pipelines.laptop.revision import build_local_revision
@@ -24,7 +23,7 @@ from kappa_pipelines.plan.compile import Compiled, compile_revision
 from kappa_pipelines.plan.fingerprint import build_fingerprints
 from kappa_pipelines.revision.settings import NATIVE_TABLES
 from kappa_pipelines.upgrade.compare import compare_pipelines, judge
-from kappa_pipelines.upgrade.fingerprints import find_former, write_fingerprints
+from laptop.formers import FORMER, check_former
 
 LEFT: dict[str, Any] = {"from": "a", "order": "version", "deleted": "deleted"}
 RIGHT: dict[str, Any] = {"from": "b", "order": "version", "deleted": "deleted"}
@@ -192,21 +191,11 @@ def test_explain_shows_where_tables_are_kept(
 
 
 def test_state_in_python_stays_there(spark: SparkSession, tmp_path: Path) -> None:
-    files, revision = LocalFolder(str(tmp_path)), build(VIEWS["join"])
-    former = [("answer", "answer")]
-    old = build_fingerprints(revision, compile_view(spark, revision, former=former))
+    revision = build(VIEWS["join"])
+    old = build_fingerprints(revision, compile_view(spark, revision, former=FORMER))
     new = build_fingerprints(revision, compile_view(spark, revision))
     assert [each.operator for each in old["answer"].operators] == ["state in Python"] * 2
-    write_fingerprints(files, old)
-    (tmp_path / "answer" / "offsets").mkdir(parents=True)
-    (tmp_path / "answer" / "offsets" / "0").touch()
-    assert find_former(files, revision.spec) == set(former)
-    for first, second in ((old, new), (new, old)):
-        verdict = judge(compare_pipelines(first, second))
-        assert verdict.kind is VerdictKind.REPROCESS
-        assert "instead of a state" in verdict.reasons[0]
-    write_fingerprints(files, new)
-    assert find_former(files, revision.spec) == frozenset()
+    check_former(tmp_path, revision.spec, old, new, "instead of a state")
 
 
 def test_another_definition_does_not_fit_the_state_and_another_column_of_a_source_does(

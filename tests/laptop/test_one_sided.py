@@ -14,7 +14,6 @@ from kappa_crds import API_VERSION
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import VerdictKind
 from kappa_pipelines.analysis.catalyst import get_plan
-from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.laptop.explanation import explain
 from kappa_pipelines.laptop.records import Record
 from kappa_pipelines.laptop.revision import build_local_revision
@@ -24,7 +23,7 @@ from kappa_pipelines.plan.compile import Compiled, compile_revision
 from kappa_pipelines.plan.fingerprint import build_fingerprints
 from kappa_pipelines.revision.settings import ONE_SIDED
 from kappa_pipelines.upgrade.compare import compare_pipelines, judge
-from kappa_pipelines.upgrade.fingerprints import find_former, write_fingerprints
+from laptop.formers import FORMER, check_former
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 COLUMNS = "k DOUBLE, s STRING, v BIGINT, d DECIMAL(12,2), ts TIMESTAMP"
@@ -174,21 +173,11 @@ def test_what_it_cannot_compute_is_a_join_and_explain_tells_why(spark: SparkSess
 
 
 def test_the_state_of_a_join_is_continued_by_a_join(spark: SparkSession, tmp_path: Path) -> None:
-    files, view = LocalFolder(str(tmp_path)), {"sliding": SLIDING}
+    view = {"sliding": SLIDING}
     revision = build(view)
-    assert find_former(files, revision.spec) == frozenset()
-    old = build_fingerprints(revision, compile_view(spark, view, former=[("answer", "answer")]))
+    old = build_fingerprints(revision, compile_view(spark, view, former=FORMER))
     new = build_fingerprints(revision, compile_view(spark, view))
-    write_fingerprints(files, old)
-    (tmp_path / "answer" / "offsets").mkdir(parents=True)
-    (tmp_path / "answer" / "offsets" / "0").touch()
-    assert find_former(files, revision.spec) == {("answer", "answer")}
-    for first, second in ((old, new), (new, old)):
-        verdict = judge(compare_pipelines(first, second))
-        assert verdict.kind is VerdictKind.REPROCESS
-        assert any("instead of a" in reason for reason in verdict.reasons)
-    write_fingerprints(files, new)
-    assert find_former(files, revision.spec) == frozenset()
+    check_former(tmp_path, revision.spec, old, new, "instead of a")
 
 
 def test_other_aggregates_fit_the_state_and_another_length_or_key_does_not(spark: SparkSession) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import kopf
 import structlog
+from aiohttp import web
 from prometheus_client import REGISTRY
 
 from kappa_operator.endpoints import Endpoints
@@ -122,8 +123,7 @@ async def run_kopf(
 async def run(settings: Settings) -> None:
     """Run the operator until a stop is requested, or the lease is lost."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
-    synced, acting, serving = threading.Event(), asyncio.Event(), asyncio.Event()
-    thread = WatchThread()
+    synced, thread, acting, serving = threading.Event(), WatchThread(), asyncio.Event(), asyncio.Event()
     pending_events = PendingWatchEvents(time.monotonic)
     # The lease has connections of its own: behind hundreds of other requests its renewal would come too late.
     async with (
@@ -161,12 +161,9 @@ async def run(settings: Settings) -> None:
         queue = WorkQueue(time.monotonic, slots=settings.concurrency)
         controller = Controller(context, queue)
         sync = CacheSync(context, queue, controller, pending_events)
-        endpoints = Endpoints(
-            context, build_health_app(pending_events, synced.is_set, serving.is_set), serving
-        )
-        add_metrics(endpoints.metrics, pending_events)
-        add_report(endpoints.metrics, context, lambda: elector.leading and acting.is_set())
-        add_proof(endpoints.metrics, context, lambda: elector.leading and acting.is_set())
+        health = build_health_app(pending_events, synced.is_set, serving.is_set)
+        endpoints = Endpoints(context, health, serving)
+        add_answers(endpoints.metrics, context, pending_events, lambda: elector.leading and acting.is_set())
         await endpoints.start()
         try:
             await run_until_first_ends(
@@ -183,6 +180,18 @@ async def run(settings: Settings) -> None:
             await elector.release()
             for each in (kafka, webhooks, context.connect, endpoints):
                 await each.close()
+
+
+def add_answers(
+    app: web.Application,
+    context: OperatorContext,
+    pending_events: PendingWatchEvents,
+    is_acting: Callable[[], bool],
+) -> None:
+    """Serve metrics, the report, and proofs that logs are whole."""
+    add_metrics(app, pending_events)
+    add_report(app, context, is_acting)
+    add_proof(app, context, is_acting)
 
 
 async def wait_for_signal() -> None:
