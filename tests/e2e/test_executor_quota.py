@@ -44,7 +44,6 @@ def await_refused(place: Place, status: str, said: str) -> None:
     assert "ResourceQuota 'small' has no room: requested pods=1" in place.ready("Pipeline", "counts").message
 
 
-@pytest.mark.xfail(reason="Spark ends a session that waits for its first executor (ADR 100)", strict=True)
 def test_a_driver_whose_executors_a_quota_refuses_has_a_reason_and_gets_them_when_there_is_room(
     place: Place,
 ) -> None:

@@ -9,22 +9,17 @@ from typing import Any
 
 import pyspark
 import pytest
-from pyspark.sql import SparkSession
 
-from kappa_pipelines.driver.executors import find_refusal, watch_refusals
 from lab.paths import REPOSITORY
 
 
-@pytest.mark.chaos  # a JVM for the driver, and six for executors
-def test_spark_removes_only_executors_without_a_task_and_replaces_none(tmp_path: Path) -> None:
-    installed = Path(pyspark.__file__).parent
-    for name in ("bin", "jars"):
-        (tmp_path / name).symlink_to(installed / name)
+def run_program(*arguments: str, home: Path | None = None) -> tuple[dict[str, Any], str]:
+    """Return what a program prints as JSON in its last line, and its log; it is a process of its own, as it needs another master."""
     ended = subprocess.run(
-        [sys.executable, "-m", "spark.scaling"],
+        [sys.executable, "-m", *arguments],
         env={
             **os.environ,
-            "SPARK_HOME": str(tmp_path),
+            **({} if home is None else {"SPARK_HOME": str(home)}),
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": str(REPOSITORY / "tests"),
         },
@@ -34,7 +29,17 @@ def test_spark_removes_only_executors_without_a_task_and_replaces_none(tmp_path:
         check=False,
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
-    assert json.loads(ended.stdout.splitlines()[-1]) == {
+    found: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return found, ended.stderr
+
+
+@pytest.mark.chaos  # a JVM for the driver, and six for executors
+def test_spark_removes_only_executors_without_a_task_and_replaces_none(tmp_path: Path) -> None:
+    installed = Path(pyspark.__file__).parent
+    for name in ("bin", "jars"):
+        (tmp_path / name).symlink_to(installed / name)
+    seen, _ = run_program("spark.scaling", home=tmp_path)
+    assert seen == {
         "three start": True,
         "a job runs": True,
         "busy ones stay": True,
@@ -46,44 +51,16 @@ def test_spark_removes_only_executors_without_a_task_and_replaces_none(tmp_path:
     }
 
 
-ALLOCATOR = "org.apache.spark.scheduler.cluster.k8s.ExecutorPodsAllocator"
-
-
-def test_what_the_api_server_answers_to_a_refused_executor_is_kept_for_some_seconds(
-    spark: SparkSession,
+def test_executors_that_are_refused_from_the_start_do_not_end_a_session_and_are_no_failures(
+    tmp_path: Path,
 ) -> None:
-    jvm: Any = spark._jvm
-    watch_refusals(spark)
-    watch_refusals(spark)
-    allocator = jvm.org.slf4j.LoggerFactory.getLogger(ALLOCATOR)
-    refused = jvm.java.lang.RuntimeException(
-        'Message: pods "x" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2. Received status: …'
-    )
-    allocator.error("Cannot get the creationTimestamp of the pod", refused)
-    assert find_refusal(spark) == ""
-    for _ in range(2):
-        allocator.error("Failed to create executor pod 7. Total failures: 1", refused)
-        assert "ResourceQuota 'small' has no room: requested pods=1" in find_refusal(spark)
-    assert jvm.kappa.start.Refusals.find(-1) == "", "an old answer"
-
-
-def test_a_refused_executor_is_no_failed_one(spark: SparkSession) -> None:
-    jvm: Any = spark._jvm
-    conf = jvm.org.apache.spark.SparkConf(False)
-    tracker = jvm.org.apache.spark.deploy.ExecutorFailureTracker(
-        conf, jvm.org.apache.spark.util.SystemClock()
-    )
-    for _ in range(3):
-        tracker.registerExecutorFailure()
-    jvm.kappa.start.Refusals.forgetLast(tracker)
-    assert tracker.numFailedExecutors() == 2
-    for _ in range(3):
-        jvm.kappa.start.Refusals.forgetLast(tracker)
-    assert tracker.numFailedExecutors() == 0
-    # The way there: Spark on Kubernetes does not run here.
-    package = "org.apache.spark.scheduler.cluster.k8s"
-    backend = jvm.java.lang.Class.forName(f"{package}.KubernetesClusterSchedulerBackend")
-    manager = backend.getDeclaredField("lifecycleManager").getType()
-    assert manager.getName() == f"{package}.ExecutorPodsLifecycleManager"
-    found = {method.getName(): method.getReturnType().getName() for method in manager.getMethods()}
-    assert found["failureTracker"] == "org.apache.spark.deploy.ExecutorFailureTracker"
+    seen, logged = run_program("spark.refused", str(tmp_path))
+    assert seen == {
+        "refused": True,
+        "why": "the API server refuses executors: ResourceQuota 'small' has no room: requested pods=1, used pods=1, limited pods=1;"
+        " raise it, or lower spec.resources",
+        "old": "",
+        "failed": 0,
+        "stopped": False,
+    }
+    assert logged.count("ERROR ExecutorPods: Failed to create executor pod") == 1, "once in a minute"

@@ -155,6 +155,12 @@ def test_what_keeps_executors_from_starting_is_in_the_message() -> None:
     assert find_message(plan).endswith("first executor; exec-1: no node takes the executor")
 
 
+def test_a_driver_that_waits_for_more_executors_reports_how_many_run() -> None:
+    waits = running(state=DriverState.WAITING_FOR_EXECUTORS, executors=1)
+    plan = decide(observed(started(), pod(), progress=waits))
+    assert find_message(plan) == "the driver waits for more executors; executors that run: 1"
+
+
 QUOTA = "the API server refuses executors: ResourceQuota 'small' has no room"
 
 

@@ -6,8 +6,14 @@ import pytest
 from py4j.protocol import Py4JError
 
 from kappa_crds.replay import ReplayProfile
+from kappa_crds.revision import Revision
 from kappa_pipelines.driver.executors import Scaling, build_scaling_settings
-from kappa_pipelines.executors import count_replay_factor, find_replay_executors
+from kappa_pipelines.executors import (
+    are_enough,
+    build_executor_settings,
+    count_replay_factor,
+    find_replay_executors,
+)
 from spark.revisions import build_revision
 
 
@@ -125,7 +131,16 @@ def test_without_more_executors_the_scheduler_is_not_asked() -> None:
 
 
 EXECUTORS = {"spark.master": "k8s://x", "spark.executor.instances": "2"}
+SPEC = {
+    "sources": [{"name": "in", "topic": "in", "format": {"raw": {}}}],
+    "sinks": [{"name": "out", "from": "in", "kafka": {"topic": "out"}}],
+}
 UNLIMITED = {"spark.executor.maxNumFailures": "2147483647"}
+
+
+def build_configured(conf: dict[str, str]) -> Revision:
+    """A pipeline with settings of Spark."""
+    return build_revision(SPEC, "/ck", "kafka:9092", spark_conf=conf)
 
 
 @pytest.mark.parametrize(
@@ -143,14 +158,7 @@ UNLIMITED = {"spark.executor.maxNumFailures": "2147483647"}
 def test_pods_that_a_quota_refuses_do_not_end_a_driver_that_may_have_more(
     conf: dict[str, str], wanted: int | None, more: int, factor: int, settings: dict[str, str]
 ) -> None:
-    spec = {
-        "sources": [{"name": "in", "topic": "in", "format": {"raw": {}}}],
-        "sinks": [{"name": "out", "from": "in", "kafka": {"topic": "out"}}],
-    }
-    revision, replay = (
-        build_revision(spec, "/ck", "kafka:9092", spark_conf=conf),
-        ReplayProfile(executors=wanted),
-    )
+    revision, replay = build_configured(conf), ReplayProfile(executors=wanted)
     assert find_replay_executors(revision, replay) == more
     assert count_replay_factor(revision, replay) == factor, "its tasks and splits are for as many"
     assert build_scaling_settings(revision, replay) == settings
@@ -164,3 +172,51 @@ def test_a_jvm_that_is_gone_is_no_failure_of_its_own_and_the_next_step_requests_
     scheduler.fails = False
     scaling.step(replays=True)
     assert scheduler.requests == [12]
+
+
+RATIO, SECONDS = (
+    "spark.scheduler.minRegisteredResourcesRatio",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime",
+)
+ALLOCATOR = {"spark.kubernetes.allocation.pods.allocator": "kappa.start.ExecutorPods"}
+POD = {"spark.kubernetes.driver.pod.name": "p", "spark.driver.host": "10.0.0.1"}
+
+
+@pytest.mark.parametrize(
+    ("conf", "settings"),
+    [
+        (EXECUTORS, {**ALLOCATOR, RATIO: "0", **POD}),
+        ({**EXECUTORS, RATIO: "1"}, {**ALLOCATOR, **POD}),
+        ({**EXECUTORS, SECONDS: "5s"}, {**ALLOCATOR, **POD}),
+        ({"spark.master": "local[2]"}, {}),
+        ({"spark.master": "k8s://x", "spark.executor.instances": "0"}, {}),
+    ],
+)
+def test_a_session_does_not_wait_for_executors_unless_its_author_sets_how_long(
+    conf: dict[str, str], settings: dict[str, str]
+) -> None:
+    assert build_executor_settings(build_configured(conf), "p", "10.0.0.1") == settings
+    outside = {key: value for key, value in settings.items() if key not in POD}
+    assert build_executor_settings(build_configured(conf), None, None) == outside
+
+
+@pytest.mark.parametrize(
+    ("count", "own", "found", "seconds", "enough"),
+    [
+        (1, {}, 0, 3600, False),
+        (1, {}, 1, 0, True),
+        (2, {}, 1, 0, False),
+        (2, {}, 1, 30, True),
+        (2, {}, 2, 0, True),
+        (5, {}, 3, 29, False),
+        (5, {}, 4, 0, True),
+        (5, {RATIO: "0.2"}, 1, 0, True),
+        (5, {SECONDS: "5s"}, 1, 0, True),
+        (5, {RATIO: "0"}, 0, 3600, False),
+    ],
+)
+def test_a_driver_starts_with_most_of_its_executors_or_after_a_while_with_any(
+    count: int, own: dict[str, str], found: int, seconds: float, *, enough: bool
+) -> None:
+    conf = {**EXECUTORS, "spark.executor.instances": str(count), **own}
+    assert are_enough(build_configured(conf), found, seconds) == enough

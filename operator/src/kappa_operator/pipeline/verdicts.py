@@ -35,7 +35,9 @@ def judge_progress(progress: Progress, shortage: str | None) -> Verdict:
     """Return the verdict on a driver that reports, but does not run."""
     if progress.state is DriverState.WAITING_FOR_EXECUTORS:
         why = progress.refusal or shortage
-        message = "the driver waits for its first executor" + (f"; {why}" if why else "")
+        more = f"more executors; executors that run: {progress.executors}"
+        awaited = more if progress.executors else "its first executor"
+        message = f"the driver waits for {awaited}" + (f"; {why}" if why else "")
         reason = Reason.EXECUTORS_REFUSED if progress.refusal else Reason.WAITING_FOR_EXECUTORS
         return working(PipelineState.STARTING, reason, message)
     if progress.state in (DriverState.STOPPING, DriverState.STOPPED):

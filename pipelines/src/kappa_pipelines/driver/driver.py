@@ -18,12 +18,7 @@ from kappa_pipelines.checkpoint.fence.fence import Fence
 from kappa_pipelines.checkpoint.location import open_folder
 from kappa_pipelines.compare.session import POOL, name_jobs
 from kappa_pipelines.compare.worker import ComparisonWorker, NoteStep
-from kappa_pipelines.driver.executors import (
-    build_scaling,
-    build_scaling_settings,
-    find_refusal,
-    watch_refusals,
-)
+from kappa_pipelines.driver.executors import build_scaling, build_scaling_settings, find_refusal
 from kappa_pipelines.driver.prepare import CompiledPlan, create_idle_folder, prepare, try_revision
 from kappa_pipelines.driver.replay import build_replay
 from kappa_pipelines.driver.session import await_executors, create_session
@@ -208,12 +203,12 @@ class Driver:
         if find_executors(self._revision) == 0:
             return
         self.record.set_state(DriverState.WAITING_FOR_EXECUTORS)
-        watch_refusals(spark)
 
         def report(found: int) -> None:
             self.record.update(executors=found, refusal=find_refusal(spark))
 
-        await_executors(spark, self._stopping.is_set, report)
+        number = await_executors(spark, self._revision, self._stopping.is_set, report)
+        log.info("executors have registered", number=number)
         self.record.set_state(DriverState.STARTING)
 
     def _stand_by(self) -> bool:

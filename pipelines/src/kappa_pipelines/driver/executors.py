@@ -67,16 +67,10 @@ class SparkScheduler:
         self._context.schedulerBackend().killExecutors(wanted, False, False, False)
 
 
-def watch_refusals(spark: SparkSession) -> None:
-    """Keep what the API server answers from now on where it refuses an executor. Then that is no failure of an executor either."""
-    jvm: Any = spark._jvm
-    jvm.kappa.start.Refusals.watch()
-
-
 def find_refusal(spark: SparkSession) -> str:
     """Return why the API server refuses executors now; empty where it does not."""
     jvm: Any = spark._jvm
-    return explain_refusal(str(jvm.kappa.start.Refusals.find(_REFUSAL_SECONDS)))
+    return explain_refusal(str(jvm.kappa.start.ExecutorPods.findRefusal(_REFUSAL_SECONDS)))
 
 
 @dataclass

@@ -15,10 +15,11 @@ from pyspark.sql import SparkSession
 from kappa_crds.revision import Revision
 from kappa_pipelines.driver.jvm import Jvm, complete, direct_compilers, start_plain, use_own_python
 from kappa_pipelines.driver.unused_tools import leave_out_test_tools
-from kappa_pipelines.executors import find_executors
+from kappa_pipelines.executors import are_enough, build_executor_settings, find_executors
 from kappa_pipelines.revision.settings import build_spark_settings
 
-_POLL_SECONDS = 0.5
+_POLL_SECONDS = 0.1
+"""As often as Spark itself checks for executors: a start waits for them."""
 # pyspark logs each rejected statement and also raises an error, which the runtime explains.
 _REFUSALS = "SQLQueryContextLogger"
 _MASTER = "spark.master"
@@ -39,10 +40,7 @@ def create_session(
     pipeline may have two drivers.
     """
     settings: dict[str, Any] = {**build_spark_settings(revision), **(further or {})}
-    if pod_name is not None and find_executors(revision) > 0:
-        settings["spark.kubernetes.driver.pod.name"] = pod_name
-        settings |= {"spark.driver.host": address} if address is not None else {}
-    return start_session(settings)
+    return start_session(settings | build_executor_settings(revision, pod_name, address))
 
 
 def launch_jvm(revision: Revision, early: Jvm | None = None) -> None:
@@ -117,15 +115,13 @@ def count_executors(spark: SparkSession) -> int:
 
 
 def await_executors(
-    spark: SparkSession,
-    is_stopping: Callable[[], bool],
-    report: Callable[[int], None],
-    pause: float = _POLL_SECONDS,
-) -> None:
-    """Wait until one executor has registered or a stop is requested. The operator has the timeout."""
-    while not is_stopping():
+    spark: SparkSession, revision: Revision, is_stopping: Callable[[], bool], report: Callable[[int], None]
+) -> int:
+    """Wait until enough executors have registered or a stop is requested; return how many have. The operator has the timeout."""
+    began = time.monotonic()
+    while True:
         found = count_executors(spark)
         report(found)
-        if found > 0:
-            return
-        time.sleep(pause)
+        if are_enough(revision, found, time.monotonic() - began) or is_stopping():
+            return found
+        time.sleep(_POLL_SECONDS)
