@@ -32,6 +32,7 @@ _OWN = {"TransformWithState", "TransformWithStateInPySpark", "FlatMapGroupsInPan
 """Operators of the runtime or of Python views."""
 _COLLECTS = re.compile(r"\b(array_agg|collect_list|collect_set|listagg|median|mode|percentile|string_agg)\(")
 """Aggregates whose state has each value, or each distinct one."""
+_SIDE = "side of a join"
 _ANY_WATERMARK = 1 << 40  # as wide as a Long in Java, so that it arrives as one
 
 
@@ -61,6 +62,11 @@ def find_states(
     if mode is OutputMode.COMPLETE:  # each batch writes all groups, so none is removed
         found = (replace(state, until=None) for state in found)
     return tuple(dict.fromkeys(found))  # a part that is read twice is in the plan twice
+
+
+def find_joined_views(states: Iterable[State]) -> frozenset[str | None]:
+    """Return the views with joins of streams."""
+    return frozenset(state.view for state in states if state.operator.endswith(_SIDE))
 
 
 def check_bounds(views: Sequence[View], states: Iterable[State]) -> None:
@@ -146,7 +152,7 @@ def _read_join(spark: SparkSession, join: Any, view: str | None) -> Iterator[Sta
         own = {name_of(column) for column in items(side.output())}
         by = tuple(dict.fromkeys(name_of(each) for pair in equal for each in pair if name_of(each) in own))
         until = "the watermark excludes further matches" if bounded else None
-        yield State(view, f"{name} side of a join", by, until, "records")
+        yield State(view, f"{name} {_SIDE}", by, until, "records")
 
 
 def _split(condition: Any) -> list[Any]:

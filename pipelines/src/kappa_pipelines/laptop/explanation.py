@@ -12,7 +12,7 @@ from kappa_crds.source import Source
 from kappa_crds.view import View
 from kappa_pipelines.analysis.catalyst import find_reads, get_plan
 from kappa_pipelines.analysis.native_json import explain_read, explain_write
-from kappa_pipelines.analysis.state import State
+from kappa_pipelines.analysis.state import State, find_joined_views
 from kappa_pipelines.plan.compile import Compiled, CompiledSink
 from kappa_pipelines.sinks.kafka import JSON_OPTIONS, find_value_columns
 from kappa_pipelines.sources.change_events import ChangeEvents
@@ -22,6 +22,7 @@ from kappa_pipelines.sources.protobuf import COST, ProtobufValues
 from kappa_pipelines.sources.text import JsonValues, with_corrupt
 from kappa_pipelines.sources.values import Values
 from kappa_pipelines.transforms.frames import describe_cost
+from kappa_pipelines.transforms.interval_join import explain_spark_join
 from kappa_pipelines.transforms.native_tables import explain_python_tables
 from kappa_pipelines.transforms.one_sided import explain_one_sided
 from kappa_pipelines.transforms.patterns.native import explain_python_pattern
@@ -43,6 +44,7 @@ def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compil
         yield from _explain_late_records(view, compiled)
         yield from (f"    {line}" for line in describe_cost(view))
         yield from _explain_one_sided(spark, view, states)
+        yield from _explain_join(view, compiled)
         yield from _explain_tables(spark, view)
         yield from _explain_pattern(spark, view)
     for each in compiled.sinks:
@@ -94,6 +96,22 @@ def _explain_one_sided(spark: SparkSession, view: View, states: Iterable[State])
     if (view.sliding or view.as_of) and any("side of a join" in state.operator for state in states):
         cause = explain_one_sided(spark, view) or "the query reads a source twice, or is not in mode append"
         yield f"    a join of Spark, with more state and less speed: {cause}"
+
+
+def _explain_join(view: View, compiled: Compiled) -> Iterator[str]:
+    """Yield how a join of streams in SQL keeps its rows, and why if that is a join of Spark."""
+    sinks = [each for each in compiled.sinks if view.sql and view.name in find_joined_views(each.states)]
+    for each in sinks:
+        cause = None
+        if each.joined is None:
+            cause = (
+                explain_spark_join(each.rows) or "the query reads a source twice, or is not in mode append"
+            )
+        yield f"    for sink {each.sink.name} " + (
+            "each row is kept once, with the others of its key"
+            if cause is None
+            else f"a join of Spark, with more state and less speed: {cause}"
+        )
 
 
 def _explain_tables(spark: SparkSession, view: View) -> Iterator[str]:

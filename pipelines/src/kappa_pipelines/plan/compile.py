@@ -5,8 +5,8 @@ union of two parts) would be in its plan twice under one name, which Spark refus
 again as one statement with the views as common table expressions, where Spark sees a single source.
 
 Sliding windows and as-of joins keep each row once (ADR 81) in queries that can: those in mode append that read each source once.
-In all others, and where the state of a checkpoint is that of a join, they are statements too. Tables and patterns whose state is in
-Python in a checkpoint stay there (ADR 83, ADR 101).
+In all others, and where the state of a checkpoint is that of a join, they are statements too. The same holds for a join of two
+streams within a time interval (ADR 102). Tables and patterns whose state is in Python in a checkpoint stay there (ADR 83, ADR 101).
 
 Spark's checks of streams (modes, watermarks) run here, not only when the query starts.
 """
@@ -24,7 +24,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.sink import OutputMode, Sink
 from kappa_pipelines.analysis.catalyst import find_views, get_plan, read_plan
-from kappa_pipelines.analysis.state import State, check_bounds, find_states
+from kappa_pipelines.analysis.state import State, check_bounds, find_joined_views, find_states
 from kappa_pipelines.compare.selection import Selection
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.failures.exceptions import read_failure
@@ -39,6 +39,7 @@ from kappa_pipelines.revision.names import assign_owners, check_loops, check_nam
 from kappa_pipelines.sinks.kafka import build_records
 from kappa_pipelines.sources.kafka import KafkaSource, build_source, read_stream
 from kappa_pipelines.transforms.frames import describe_state
+from kappa_pipelines.transforms.interval_join import join_natively
 
 _SOURCE_PREFIX = "__kappa_source_"
 
@@ -47,7 +48,8 @@ _SOURCE_PREFIX = "__kappa_source_"
 class CompiledSink:
     """A sink's query, not started yet: the source of each scan in the order of its plan, its state, and all names it reads.
 
-    `rows` are all rows of the sink, as a plan of views. Where there is a `selection`, just those of it are written.
+    `rows` are all rows of the sink, as a plan of views, and `joined` the same with a step in place of a join, if there is one. Where
+    there is a `selection`, just those of it are written.
     """
 
     sink: Sink
@@ -57,6 +59,7 @@ class CompiledSink:
     views: frozenset[str]
     rows: DataFrame
     selection: Selection | None = None
+    joined: DataFrame | None = None
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -95,7 +98,7 @@ def compile_revision(
     """Compile a revision, by default for Kafka; SpecError names the view or sink. Starts nothing.
 
     `subjects` are the schemas of sources with a registry; without them they are fetched. `former` are the sinks and views whose
-    state is that of an earlier release: joins of Spark for sliding windows and as-of joins, and tables and patterns in Python. `only` is the condition
+    state is that of an earlier release: joins of Spark, and tables and patterns in Python. `only` is the condition
     of the rows that are written, where not all are.
     """
     spec = revision.spec
@@ -145,7 +148,7 @@ def _compile_sinks(
         if native != every:
             define_views(spark, spec, native)
         for sink in sinks:
-            compiled[sink.name] = _compile_sink(spark, revision, views, sink, ends, only=only)
+            compiled[sink.name] = _compile_sink(spark, revision, views, sink, ends, native=native, only=only)
     return tuple(compiled[sink.name] for sink in spec.sinks)
 
 
@@ -168,19 +171,24 @@ def _compile_sink(
     sink: Sink,
     ends: Endpoints,
     *,
+    native: frozenset[str],
     only: str | None,
 ) -> CompiledSink:
+    """Return a sink's query. `native` are the views whose state the module in Java may keep."""
     spec = revision.spec
     rows = spark.table(sink.from_)
     states = find_states(spark, rows, {view.name: describe_state(view) for view in spec.views}, sink.mode)
     plan = read_plan(rows)
     read, found = tuple(find_views(plan)), _find_sources(spec, plan)
-    planned = rows
+    planned, joined = rows, None
     if spec.trigger.real_time is not None:
         check_real_time(rows, sink, found)
     if len(found) > len(set(found)):
         _refuse_frames(views, read)
         rows = spark.sql(_single_statement(spec, views, sink, frozenset(read)))
+    elif sink.mode is OutputMode.APPEND and find_joined_views(states) and find_joined_views(states) <= native:
+        joined = join_natively(rows)
+        rows = rows if joined is None else joined
     _check_stream(spark, views, sink, rows)
     check_bounds(spec.views, states)
     records = build_records(sink, rows)
@@ -188,7 +196,7 @@ def _compile_sink(
     if selection is not None:
         records = build_records(sink, apply_selection(rows, selection))
     writer = ends.write(sink, records)
-    return CompiledSink(sink, writer, tuple(found), states, frozenset(read), planned, selection)
+    return CompiledSink(sink, writer, tuple(found), states, frozenset(read), planned, selection, joined)
 
 
 def _refuse_frames(views: tuple[DefinedView, ...], read: tuple[str, ...]) -> None:

@@ -37,6 +37,7 @@ from kappa_pipelines.plan.compile import Compiled, CompiledSink
 from kappa_pipelines.sources.native_changes import find_expression
 
 IN_PYTHON, _IN_JAVA = "state in Python", "state of tables"
+JOIN, INTERVAL_JOIN = "join", "join within an interval"
 _BY_DEFINITION = {
     "TransformWithStateInPySpark": IN_PYTHON,
     "FlatMapGroupsInPandasWithState": IN_PYTHON,
@@ -83,7 +84,7 @@ def _read_query(revision: Revision, compiled: CompiledSink) -> QueryFingerprint:
         sources={source.name: str(build_subscription(revision, source)) for source in sources},
         topic=revision.topics.get(sink.target.topic, sink.target.topic),
         mode=sink.mode,
-        operators=tuple(_Reader(rows, known).read()),
+        operators=tuple(_Reader(rows, known, compiled.joined).read()),
         views={name: describe_view(known[name]) for name in sorted(compiled.views & known.keys())},
     )
 
@@ -113,10 +114,11 @@ def _update_view(definition: str) -> str:
 class _Reader:
     """Reads the operators of one query, each with its columns in the optimised plan and its view."""
 
-    def __init__(self, rows: DataFrame, views: Mapping[str, View]) -> None:
+    def __init__(self, rows: DataFrame, views: Mapping[str, View], joined: DataFrame | None) -> None:
         self._views, self._spark, self._plan = views, rows.sparkSession, read_plan(rows)
+        self._joined = None if joined is None else read_plan(joined)
         self._joins = self._left = len(list(_find_joins(self._plan)))
-        self._kept = self._find_kept(rows) if self._joins else []
+        self._kept = self._find_kept(rows) if self._joins and joined is None else []
 
     def _find_kept(self, rows: DataFrame) -> list[Any]:
         """Return the joins of the optimised plan."""
@@ -170,8 +172,22 @@ class _Reader:
         condition = tuple(each.sql() for each in expressions_of(join))
         sides = dict(zip(("left side", "right side"), children_of(join), strict=True))
         reads = {name: tuple(find_views(side))[:1] for name, side in sides.items()}
-        parts = {"type": (join.joinType().sql(),), "condition": condition, **reads, **self._next_columns()}
-        return OperatorFingerprint(view=view, operator="join", parts=parts)
+        parts = {"type": (join.joinType().sql(),), "condition": condition, **reads}
+        if self._joined is not None:
+            parts |= self._read_step(self._joined)
+            return OperatorFingerprint(view=view, operator=INTERVAL_JOIN, parts=parts)
+        parts |= self._next_columns()
+        return OperatorFingerprint(view=view, operator=JOIN, parts=parts)
+
+    def _read_step(self, joined: Any) -> dict[str, tuple[str, ...]]:
+        """Return what a step in place of a join stores: the key with its definition, and the columns of both sides."""
+        [step] = _find(joined, "TransformWithState")
+        key, _time, right, left = self._read_all(step.dataAttributes())
+        return {
+            "key": _define_all([key], step),
+            "columns of the left side": (left.dataType().catalogString(),),
+            "columns of the right side": (right.dataType().catalogString(),),
+        }
 
     def _next_columns(self) -> dict[str, tuple[str, ...]]:
         """Return the columns in the state of the next join; empty if the optimiser changed the joins."""
@@ -205,6 +221,12 @@ def _define_extent(view: View) -> dict[str, tuple[str, ...]]:
     if view.as_of is not None and view.as_of.max_age is not None:
         kept = {"maximum age": view.as_of.max_age}
     return {name: (f"{parse_duration(value):g}s",) for name, value in kept.items()}
+
+
+def _find(plan: Any, kind: str) -> list[Any]:
+    """Return the nodes of a kind."""
+    found = [each for child in children_of(plan) for each in _find(child, kind)]
+    return [*found, plan] if kind_of(plan) == kind else found
 
 
 def _find_joins(plan: Any) -> Iterator[Any]:

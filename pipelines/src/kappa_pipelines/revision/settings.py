@@ -85,6 +85,8 @@ NATIVE_TABLES = "spark.sql.kappa.nativeTables"
 """Set to false, joins of tables and lookups keep their state in Python, as releases before ADR 83."""
 NATIVE_PATTERNS = "spark.sql.kappa.nativePatterns"
 """Set to false, patterns keep their state in Python, as releases before ADR 101."""
+NATIVE_JOINS = "spark.sql.kappa.nativeJoins"
+"""Set to false, joins of two streams are those of Spark, as in releases before ADR 102."""
 
 # Settings that the operator or the user may override.
 DEFAULTS: dict[str, str] = {
@@ -100,6 +102,7 @@ DEFAULTS: dict[str, str] = {
     ONE_SIDED: "true",
     NATIVE_TABLES: "true",
     NATIVE_PATTERNS: "true",
+    NATIVE_JOINS: "true",
     # Otherwise each operation on a column notes its line in the code of the runtime, for errors: five more requests to the JVM, and a
     # search of the stack there. Errors of SQL have the place in its text without them.
     "spark.python.sql.dataFrameDebugging.enabled": "false",

@@ -9,7 +9,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.upgrade import VerdictKind
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import LostDataError
-from kappa_pipelines.plan.fingerprint import IN_PYTHON, QueryFingerprint, update_names
+from kappa_pipelines.plan.fingerprint import IN_PYTHON, JOIN, QueryFingerprint, update_names
 from kappa_pipelines.upgrade.compare import compare_pipelines, judge
 
 _FOLDER = "_plans"
@@ -69,9 +69,10 @@ def _list_sinks(files: Folder) -> set[str]:
 def find_former(files: Folder, spec: PipelineSpec) -> frozenset[tuple[str, str]]:
     """Return the sinks and views whose state is that of an earlier release.
 
-    It is a join for sliding windows and as-of joins before ADR 81, and in Python for tables before ADR 83 and patterns before ADR 101.
+    It is a join of Spark for sliding windows and as-of joins before ADR 81 and for joins in SQL before ADR 102, and in Python for tables
+    before ADR 83 and patterns before ADR 101.
     """
-    forms = {view.name: "join" for view in spec.views if view.sliding or view.as_of}
+    forms = {view.name: JOIN for view in spec.views if view.sliding or view.as_of or view.sql}
     forms |= {view.name: IN_PYTHON for view in spec.views if view.table_join or view.lookup or view.pattern}
     return frozenset(
         (sink, each.view)

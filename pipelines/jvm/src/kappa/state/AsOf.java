@@ -41,7 +41,7 @@ final class AsOf implements Step {
     }
 
     @Override
-    public void advance(Kept kept, long watermark, List<InternalRow> output) {
+    public void advance(Kept kept, long watermark, Output output) {
         Entry newest = null;
         List<Entry> later = new ArrayList<>();
         for (Entry each : kept.entries) {
@@ -63,7 +63,7 @@ final class AsOf implements Step {
         kept.entries.addAll(later);
     }
 
-    private void write(Entry event, Entry newest, List<InternalRow> output) {
+    private void write(Entry event, Entry newest, Output output) {
         boolean isMatched = newest != null && event.time() - newest.time() <= maxAge;
         if (isMatched || keepsUnmatched) {
             output.add(new JoinedRow(event.row(columns), isMatched ? newest.row(version.length()) : none));

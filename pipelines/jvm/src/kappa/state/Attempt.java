@@ -15,12 +15,12 @@ final class Attempt {
     private final Search search;
     private final byte[] key;
     private final List<Event> held;
-    private final List<InternalRow> output;
+    private final Output output;
     private List<Path> paths;
     private int seen;
 
     /** `held` are the events of the attempt, which it changes. */
-    Attempt(Search search, byte[] key, List<Event> held, List<Path> paths, List<InternalRow> output) {
+    Attempt(Search search, byte[] key, List<Event> held, List<Path> paths, Output output) {
         this.search = search;
         this.key = key;
         this.held = held;

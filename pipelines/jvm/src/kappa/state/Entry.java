@@ -6,10 +6,10 @@ import org.apache.spark.unsafe.Platform;
 /** A row of a key's state: its event time in microseconds, its kind, and its columns as the bytes of an UnsafeRow within a buffer. */
 record Entry(long time, int kind, byte[] buffer, int offset, int length) implements Comparable<Entry> {
     /**
-     * A version of a table's row, an event whose output is not written or that a pattern has not read, one whose output is or that it has, and
-     * the paths of a pattern. They are part of checkpoints.
+     * A version of a table's row, an event whose output is not written or that a pattern has not read, one whose output is or that it has, the
+     * paths of a pattern, a row of the right side of a join, and where others of its rows are. They are part of checkpoints.
      */
-    static final int VERSION = 0, PENDING = 1, DONE = 2, PATHS = 3;
+    static final int VERSION = 0, PENDING = 1, DONE = 2, PATHS = 3, RIGHT = 4, CHUNK = 5;
 
     static Entry of(long time, int kind, UnsafeRow row) {
         byte[] bytes = new byte[row.getSizeInBytes()];
@@ -22,7 +22,11 @@ record Entry(long time, int kind, byte[] buffer, int offset, int length) impleme
     }
 
     Entry done() {
-        return new Entry(time, DONE, buffer, offset, length);
+        return as(DONE);
+    }
+
+    Entry as(int other) {
+        return new Entry(time, other, buffer, offset, length);
     }
 
     /** Return the columns, in a new row or in a given one. */

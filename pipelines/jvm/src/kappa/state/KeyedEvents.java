@@ -19,7 +19,6 @@ import org.apache.spark.sql.streaming.ValueState;
 import org.apache.spark.sql.types.StructType;
 import scala.Tuple2;
 import scala.collection.Iterator;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Runs a step over the rows of keys, each row once in the state.
@@ -50,6 +49,7 @@ final class KeyedEvents extends StatefulProcessor<Object, InternalRow, InternalR
     public void init(OutputMode mode, TimeMode time) {
         rows = getHandle().getMapState("rows", StateEncoder.BINARY, StateEncoder.BINARY, TTLConfig.NONE());
         wake = getHandle().getValueState("wake", StateEncoder.LONG, TTLConfig.NONE());
+        step.init(getHandle());
         keys = null;
     }
 
@@ -90,7 +90,7 @@ final class KeyedEvents extends StatefulProcessor<Object, InternalRow, InternalR
 
     private Iterator<InternalRow> advance(Map<ByteBuffer, List<Entry>> added, TimerValues timers) {
         open();
-        List<InternalRow> output = new ArrayList<>();
+        Output output = new Output();
         long watermark = Math.multiplyExact(timers.getCurrentWatermarkInMs(), MICROS);
         long waitedFor = wake.exists() ? wake.get() : Step.NEVER;
         long next = waitedFor;
@@ -103,11 +103,11 @@ final class KeyedEvents extends StatefulProcessor<Object, InternalRow, InternalR
             next = Math.min(next, advanceKey(key, stored, each.getValue(), watermark, output));
         }
         setWake(waitedFor, next);
-        return CollectionConverters.asScala(output.iterator());
+        return output.iterate();
     }
 
     /** Advance the stored keys that have rows or whose time has come; take these rows, and return the least time to wait for. */
-    private long advanceAll(Map<ByteBuffer, List<Entry>> added, long watermark, List<InternalRow> output) {
+    private long advanceAll(Map<ByteBuffer, List<Entry>> added, long watermark, Output output) {
         long next = Step.NEVER;
         Iterator<Tuple2<byte[], byte[]>> stored = rows.iterator();
         while (stored.hasNext()) {
@@ -123,7 +123,7 @@ final class KeyedEvents extends StatefulProcessor<Object, InternalRow, InternalR
     }
 
     /** Advance a key and store it; return the time that it waits for. */
-    private long advanceKey(byte[] key, byte[] stored, List<Entry> given, long watermark, List<InternalRow> output) {
+    private long advanceKey(byte[] key, byte[] stored, List<Entry> given, long watermark, Output output) {
         Kept kept = stored == null ? new Kept(key) : Kept.read(key, stored);
         kept.add(given);
         step.advance(kept, watermark, output);

@@ -154,11 +154,11 @@ public final class Plans {
         return new AttributeReference(name, type, false, Metadata.empty(), NamedExpression$.MODULE$.newExprId(), sequence(List.of()));
     }
 
-    private static StructType structOf(Dataset<Row> rows, int column) {
+    static StructType structOf(Dataset<Row> rows, int column) {
         return (StructType) rows.schema().fields()[column].dataType();
     }
 
-    private static StructType merge(StructType first, StructType second) {
+    static StructType merge(StructType first, StructType second) {
         StructType merged = first;
         for (org.apache.spark.sql.types.StructField each : second.fields()) {
             merged = merged.add(each);

@@ -4,7 +4,6 @@ import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
-import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.StructType;
 
 /** The search for matches of a pattern, as `Search` in Python does it: the same order of events, the same paths, and the same matches. */
@@ -59,7 +58,7 @@ final class Search implements Step {
     }
 
     @Override
-    public void advance(Kept kept, long watermark, List<InternalRow> output) {
+    public void advance(Kept kept, long watermark, Output output) {
         List<Path> paths = Path.FIRST;
         List<Event> held = new ArrayList<>(), waiting = new ArrayList<>();
         for (Entry each : kept.entries) {

@@ -26,7 +26,7 @@ final class Sliding implements Step {
     }
 
     @Override
-    public void advance(Kept kept, long watermark, List<InternalRow> output) {
+    public void advance(Kept kept, long watermark, Output output) {
         List<Entry> entries = kept.entries;
         int first = 0;
         for (int at = 0, end; at < entries.size() && entries.get(at).time() <= watermark; at = end) {
@@ -46,7 +46,7 @@ final class Sliding implements Step {
     }
 
     /** Write the events of one time. */
-    private void write(List<Entry> entries, int from, int end, UnsafeRow found, List<InternalRow> output) {
+    private void write(List<Entry> entries, int from, int end, UnsafeRow found, Output output) {
         for (int at = from; at < end; at++) {
             output.add(new JoinedRow(entries.get(at).row(columns), found));
             entries.set(at, entries.get(at).done());
