@@ -1,4 +1,4 @@
-"""Sliding windows, as-of joins and patterns on executors that are killed, written exactly once, through a change and a restored savepoint.
+"""Sliding windows, joins and patterns on executors that are killed, written exactly once, through a change and a restored savepoint.
 
 Each row equals that of plain Python over all events, and only what was written after the savepoint is there a second time.
 """
@@ -25,8 +25,8 @@ from lab import kafka
 pytestmark = [pytest.mark.timeout(900), pytest.mark.chaos]  # a driver and two executors start three times
 START = datetime(2026, 1, 1, tzinfo=UTC)
 KEYS, LENGTH, ROUNDS = 12, 7.0, 5
-"""Each key has a rate in the first of so many rounds of all keys."""
-SINKS = {"sums": 0, "rated": 0, "followed": 2 * KEYS}
+"""Each key has a rate in the first of so many rounds of all keys, in less than the two seconds of the join."""
+SINKS = {"sums": 0, "rated": 0, "followed": 2 * KEYS, "joined": 0}
 """How many of the last events have no row in a topic: a match has the two events of its key that follow."""
 _AFTER_SECONDS = 3600
 _ROW_SECONDS = 120
@@ -66,20 +66,21 @@ def write_to(place: Place) -> Callable[[Producer, int], None]:
 
 
 def close(place: Place, written: int) -> None:
-    """Write an event and a rate of a much later time: all rows of earlier ones are final."""
+    """Write an event and a rate of a much later time, with other keys: all rows of earlier ones are final."""
     producer, at = Producer({"bootstrap.servers": kafka.host_bootstrap()}), find_time(written)
     for topic, column in (("events", "seq"), ("rates", "rate")):
-        send(producer, place, topic, "last", at + timedelta(seconds=_AFTER_SECONDS), **{column: -1})
+        send(producer, place, topic, f"last of {topic}", at + timedelta(seconds=_AFTER_SECONDS), **{column: -1})
     assert producer.flush(60) == 0
 
 
 def compute(seq: int) -> dict[str, Row]:
-    """Return the rows of an event: its number, then count and sum of its window, or its rate and the time of that, or the next one and a sum."""
+    """Return the rows of an event: its number, then count and sum of its window, its rate and the time of that, the next one and a sum, or its rate."""
     window = [each for each in range(seq % KEYS, seq + 1, KEYS) if (seq - each) * STEP <= LENGTH]
     rate = seq - seq // KEYS % ROUNDS * KEYS
     since = round(find_time(rate).timestamp() * 1000)
     followed = (seq, seq + KEYS, 3 * (seq + KEYS))
-    return {"sums": (seq, len(window), sum(window)), "rated": (seq, rate, since), "followed": followed}
+    sums = (seq, len(window), sum(window))
+    return {"sums": sums, "rated": (seq, rate, since), "followed": followed, "joined": (seq, rate)}
 
 
 def parse(row: dict[str, Any]) -> Row:
@@ -87,6 +88,8 @@ def parse(row: dict[str, Any]) -> Row:
         return row["seq"], row["n"], row["total"]
     if "next" in row:
         return row["seq"], row["next"], row["total"]
+    if "joined" in row:
+        return row["seq"], row["joined"]
     return row["seq"], row["rate"], round(datetime.fromisoformat(row["since"]).timestamp() * 1000)
 
 

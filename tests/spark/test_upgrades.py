@@ -15,7 +15,7 @@ from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.driver.prepare import create_idle_folder
 from kappa_pipelines.driver.session import create_session
 from kappa_pipelines.errors import DriverError
-from kappa_pipelines.revision.settings import NATIVE_TABLES, ONE_SIDED
+from kappa_pipelines.revision.settings import NATIVE_JOINS, NATIVE_TABLES, ONE_SIDED
 from kappa_pipelines.sinks.targets import Targets
 from kappa_pipelines.upgrade.dry_run import DryRun
 from kappa_pipelines.upgrade.fingerprints import read_fingerprints
@@ -206,10 +206,11 @@ def test_a_change_that_fails_on_the_records_that_come_next_is_refused_before_any
     assert hold(bases.build(BASES["plain"], old.checkpoint)).reasons == ()
 
 
-@pytest.mark.chaos  # two drivers for each; `tests/laptop/test_one_sided.py` and `test_native_tables.py` compare the plans
+@pytest.mark.chaos  # two drivers for each; `test_one_sided.py` and its like in `tests/laptop` compare the plans
 @pytest.mark.parametrize(
     ("base", "operators"),
     [
+        ("join", ["join"]),
         ("sliding", ["join", "aggregation"]),
         ("as of", ["join", "aggregation"]),
         ("lookup", ["state in Python"]),
@@ -219,7 +220,7 @@ def test_the_state_of_an_earlier_release_continues_in_its_form(
     run: Any, bases: Bases, tmp_path: Path, base: str, operators: list[str]
 ) -> None:
     new = bases.build(BASES[base], tmp_path / "state")
-    former = {ONE_SIDED: "false", NATIVE_TABLES: "false"}
+    former = {ONE_SIDED: "false", NATIVE_TABLES: "false", NATIVE_JOINS: "false"}
     old = new.model_copy(update={"spark_conf": {**new.spark_conf, **former}})
     fill(run, bases, old, 1)
     verdict = hold(new)
