@@ -29,16 +29,17 @@ from laptop.formers import FORMER, check_former
 START = datetime(2026, 1, 1, tzinfo=UTC)
 COLUMNS = "k DOUBLE, s STRING, v BIGINT, d DECIMAL(12,2), ts TIMESTAMP"
 AFTER = "SELECT a.k, a.v, b.v AS w, b.d, b.ts FROM a JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 40 SECONDS"
-JOINS = {
-    "after": AFTER,
+JOINS = {  # without NULL in a key that is DOUBLE: Spark pairs it with NULL
+    "after": f"{AFTER} WHERE a.k IS NOT NULL",
     "around": "SELECT a.s, a.k, b.k AS other, a.ts, b.ts AS at FROM a JOIN b ON a.s = b.s"
     " AND b.ts > a.ts - INTERVAL 30 SECONDS AND b.ts < a.ts + INTERVAL 1 MINUTE",
     "with other conditions": "SELECT a.*, b.v * 2 AS w FROM a JOIN b ON a.k = b.k AND coalesce(a.s, '') = coalesce(b.s, '')"
-    " AND a.v < b.v AND a.d > 20 AND a.ts >= b.ts - INTERVAL 20 SECONDS AND b.ts + INTERVAL 30 SECONDS >= a.ts WHERE b.v <> 3",
+    " AND a.v < b.v AND a.d > 20 AND a.ts >= b.ts - INTERVAL 20 SECONDS AND b.ts + INTERVAL 30 SECONDS >= a.ts WHERE b.v <> 3"
+    " AND a.k IS NOT NULL",
     "with NULL as a key": "SELECT a.k, b.v FROM a JOIN b ON a.k <=> b.k AND a.s <=> b.s"
     " AND unix_seconds(a.ts) BETWEEN unix_seconds(b.ts) - 15 AND unix_seconds(b.ts) + 15"
     " AND a.ts BETWEEN b.ts - INTERVAL 20 SECONDS AND b.ts + INTERVAL 20 SECONDS",
-    "of parts": "SELECT x.k, y.d, x.ts FROM (SELECT k, ts, explode(sequence(1, v)) AS n FROM a) x"
+    "of parts": "SELECT x.k, y.d, x.ts FROM (SELECT k, ts, explode(sequence(1, v)) AS n FROM a WHERE k IS NOT NULL) x"
     " JOIN (SELECT k, d, v, ts FROM b WHERE s IS NOT NULL) y"
     " ON x.k = y.k AND x.n = y.v AND x.ts BETWEEN y.ts AND y.ts + INTERVAL 50 SECONDS",
 }
@@ -121,7 +122,7 @@ def check_same(found: list[tuple[bool, Counter[str], int]]) -> None:
     assert late == late_of_spark > 0
 
 
-def test_a_key_with_many_rows_is_kept_in_chunks(
+def test_a_key_with_many_rows_is_kept_in_chunks_and_null_is_no_key(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(interval_join, "CHUNK_BYTES", 300)
@@ -137,7 +138,9 @@ def test_a_key_with_many_rows_is_kept_in_chunks(
             new = [60 * batch + rng.randrange(-15, 60) for _ in range(30)]
             rows = [(START + timedelta(seconds=each), len(known) + v) for v, each in enumerate(new)]
             fed[name] = [
-                Record(json.dumps({"k": 1.5, "v": v, "ts": ts.isoformat()}).encode()) for ts, v in rows
+                Record(json.dumps({"k": k, "v": v if k else -1, "ts": ts.isoformat()}).encode())
+                for ts, v in rows
+                for k in (1.5, None)
             ]
             times[name] = known + new
         run.feed(fed)
