@@ -110,18 +110,27 @@ def _keep_files_single(spark: SparkSession) -> SparkSession:
 
 
 def count_executors(spark: SparkSession) -> int:
-    """Return the number of registered executors, without the driver."""
+    """Return the number of executors that have started, without the driver."""
     return int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1
+
+
+def count_registered(spark: SparkSession) -> int:
+    """Return the number of executors that have registered, as Spark counts them before it starts: some are starting still."""
+    return int(spark.sparkContext._jsc.sc().getExecutorIds().size())
 
 
 def await_executors(
     spark: SparkSession, revision: Revision, is_stopping: Callable[[], bool], report: Callable[[int], None]
 ) -> int:
-    """Wait until enough executors have registered or a stop is requested; return how many have. The operator has the timeout."""
+    """Wait until enough executors have registered and one has started, or a stop is requested; return how many have registered.
+
+    The operator has the timeout.
+    """
     began = time.monotonic()
     while True:
-        found = count_executors(spark)
+        found, registered = count_executors(spark), count_registered(spark)
         report(found)
-        if are_enough(revision, found, time.monotonic() - began) or is_stopping():
-            return found
+        is_ready = found > 0 and are_enough(revision, registered, time.monotonic() - began)
+        if is_ready or is_stopping():
+            return registered
         time.sleep(_POLL_SECONDS)
