@@ -2,9 +2,8 @@
 
 import json
 import random
-from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,14 @@ from kappa_pipelines.analysis.catalyst import get_plan
 from kappa_pipelines.laptop.explanation import explain
 from kappa_pipelines.laptop.records import Record
 from kappa_pipelines.laptop.revision import build_local_revision
-from kappa_pipelines.laptop.runs import LocalRun
 from kappa_pipelines.laptop.session import start_spark
 from kappa_pipelines.plan.compile import Compiled, compile_revision
 from kappa_pipelines.plan.fingerprint import build_fingerprints
 from kappa_pipelines.revision.settings import NATIVE_PATTERNS
 from kappa_pipelines.upgrade.compare import compare_pipelines, judge
 from laptop.formers import FORMER, check_former
+from laptop.two_plans import START, check_same, run_both
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 COLUMNS = "k DOUBLE, s STRING, v INT, w BIGINT, d DECIMAL(12,2), x DOUBLE, day DATE, ts TIMESTAMP"
 MEASURES = {
     "n": "COUNT(*)",
@@ -88,7 +86,7 @@ def is_native(compiled: Compiled) -> bool:
     return "TransformWithState" in plan and "TransformWithStateInPySpark" not in plan
 
 
-def make_rows(seed: int, keys: int) -> list[list[Record]]:
+def make_rows(seed: int, keys: int) -> list[dict[str, list[Record]]]:
     """Return six batches of a minute, many keys: equal times, equal rows, NULLs, and rows that come too late."""
     rng = random.Random(seed)
     names = [*(key / 2 for key in range(1, keys)), None, "NaN"]
@@ -109,29 +107,8 @@ def make_rows(seed: int, keys: int) -> list[list[Record]]:
                 "ts": None if rng.random() < 0.02 else moment.isoformat(),
             }
             rows += [Record(json.dumps(row).encode())] * rng.choice([1, 1, 1, 1, 2])
-        batches.append(rows)
+        batches.append({"a": rows})
     return batches
-
-
-def run_both(folder: Path, view: dict[str, Any], seed: int, keys: int) -> list[tuple[bool, Counter[str]]]:
-    found = []
-    for wanted in ("true", "false"):
-        revision = build(view)
-        spark = start_spark(revision)
-        spark.conf.set(NATIVE_PATTERNS, wanted)
-        run = LocalRun(spark, revision, folder / wanted)
-        for number, batch in enumerate(make_rows(seed, keys)):
-            run.feed({"a": batch})
-            if number == 2:
-                run.crash()
-            if number % 2:
-                run.process()
-        run.end()
-        run.process()
-        assert run.late > 0
-        rows = Counter(output.value or "" for output in run.outputs("answer"))
-        found.append((is_native(run.compiled), rows))
-    return found
 
 
 @pytest.mark.chaos  # 20 s for each; `make test` has the matches of the standard in `test_patterns.py`
@@ -140,10 +117,11 @@ def run_both(folder: Path, view: dict[str, Any], seed: int, keys: int) -> list[t
 def test_the_matches_are_those_of_the_step_in_python(
     view: str, seed: int, spark: SparkSession, tmp_path: Path
 ) -> None:
-    (own, rows), (other, wanted) = run_both(tmp_path, VIEWS[view], seed, keys=30)
-    assert (own, other) == (True, False)
-    assert (rows - wanted, wanted - rows) == (Counter(), Counter())
-    assert rows.total() > 15
+    own, other = run_both(build(VIEWS[view]), NATIVE_PATTERNS, tmp_path, make_rows(seed, keys=30))
+    assert (is_native(own.compiled), is_native(other.compiled)) == (True, False)
+    check_same(own, other)
+    assert own.late > 0
+    assert own.rows.total() > 15
 
 
 def compile_view(spark: SparkSession, revision: Revision, native: str = "true", **options: Any) -> Compiled:

@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,13 @@ from kappa_pipelines.analysis.catalyst import get_plan
 from kappa_pipelines.laptop.explanation import explain
 from kappa_pipelines.laptop.records import Record
 from kappa_pipelines.laptop.revision import build_local_revision
-from kappa_pipelines.laptop.runs import LocalRun
 from kappa_pipelines.laptop.session import start_spark
 from kappa_pipelines.plan.compile import Compiled, compile_revision
 from kappa_pipelines.plan.fingerprint import build_fingerprints
 from kappa_pipelines.revision.settings import NATIVE_TABLES
 from kappa_pipelines.upgrade.compare import compare_pipelines, judge
 from laptop.formers import FORMER, check_former
+from laptop.two_plans import check_same, run_both
 
 LEFT: dict[str, Any] = {"from": "a", "order": "version", "deleted": "deleted"}
 RIGHT: dict[str, Any] = {"from": "b", "order": "version", "deleted": "deleted"}
@@ -120,31 +119,6 @@ def _write_event(rng: random.Random, row: dict[str, Any], place: int) -> Record:
     return Record(json.dumps(value).encode(), key=key)
 
 
-def run_both(
-    folder: Path, view: dict[str, Any], seed: int, **options: Any
-) -> list[tuple[bool, Counter[Any]]]:
-    found = []
-    numbers = options.get("numbers", False)
-    for wanted in ("true", "false"):
-        revision = build(view, **options)
-        spark = start_spark(revision)
-        spark.conf.set(NATIVE_TABLES, wanted)
-        run = LocalRun(spark, revision, folder / wanted)
-        for number, batch in enumerate(make_changes(seed, numbers=numbers)):
-            run.feed(batch)
-            if number == 2:
-                run.crash()
-            if number % 2:
-                run.process()
-        run.end()
-        run.process()
-        assert run.letters() == []
-        found.append(
-            (is_native(run.compiled), Counter(output.value or "" for output in run.outputs("answer")))
-        )
-    return found
-
-
 @pytest.mark.chaos  # a minute for each on a busy machine; `make test` has the events of `test_change_events.py`
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("seed", range(4))
@@ -152,17 +126,19 @@ def run_both(
 def test_the_rows_are_those_of_the_steps_in_python(
     view: str, seed: int, numbers: bool, spark: SparkSession, tmp_path: Path
 ) -> None:
-    (own, rows), (other, wanted) = run_both(tmp_path, VIEWS[view], seed, numbers=numbers)
-    assert (own, other) == (True, False)
-    assert (rows - wanted, wanted - rows) == (Counter(), Counter())
-    assert len(rows) > 5
+    revision, changes = build(VIEWS[view], numbers=numbers), make_changes(seed, numbers=numbers)
+    own, other = run_both(revision, NATIVE_TABLES, tmp_path, changes)
+    assert (is_native(own.compiled), is_native(other.compiled)) == (True, False)
+    check_same(own, other)
+    assert len(own.rows) > 5
 
 
 @pytest.mark.chaos  # as long as one of those above
 def test_a_query_in_mode_update_has_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
-    (own, rows), (_, wanted) = run_both(tmp_path, VIEWS["join"], 5, mode="update")
-    assert own
-    assert rows == wanted
+    revision = build(VIEWS["join"], mode="update")
+    own, other = run_both(revision, NATIVE_TABLES, tmp_path, make_changes(5, numbers=False))
+    assert is_native(own.compiled)
+    check_same(own, other)
 
 
 def compile_view(spark: SparkSession, revision: Revision, native: str = "true", **options: Any) -> Compiled:

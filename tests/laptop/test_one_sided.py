@@ -1,9 +1,5 @@
 """Sliding windows and as-of joins that keep each row once (ADR 81) give the rows of the joins that Spark alone would make of them."""
 
-import json
-import random
-from collections import Counter
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +11,15 @@ from kappa_crds.revision import Revision
 from kappa_crds.upgrade import VerdictKind
 from kappa_pipelines.analysis.catalyst import get_plan
 from kappa_pipelines.laptop.explanation import explain
-from kappa_pipelines.laptop.records import Record
 from kappa_pipelines.laptop.revision import build_local_revision
-from kappa_pipelines.laptop.runs import LocalRun
 from kappa_pipelines.laptop.session import start_spark
 from kappa_pipelines.plan.compile import Compiled, compile_revision
 from kappa_pipelines.plan.fingerprint import build_fingerprints
 from kappa_pipelines.revision.settings import ONE_SIDED
 from kappa_pipelines.upgrade.compare import compare_pipelines, judge
 from laptop.formers import FORMER, check_former
+from laptop.two_plans import COLUMNS, check_same, make_rows, run_both
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
-COLUMNS = "k DOUBLE, s STRING, v BIGINT, d DECIMAL(12,2), ts TIMESTAMP"
 AGGREGATES = {
     "n": "count(*)",
     "mean": "avg(d)",
@@ -90,59 +83,13 @@ def is_one_sided(compiled: Compiled) -> bool:
     return "TransformWithState" in get_plan(compiled.sinks[0].rows).toString()
 
 
-def make_rows(seed: int) -> list[dict[str, list[Record]]]:
-    """Return six batches of a minute: equal keys of other bytes, equal times, equal rows, and rows that come too late."""
-    rng = random.Random(seed)
-    batches = []
-    for minute in range(6):
-        fed = {}
-        for name in ("a", "b"):
-            rows = []
-            for _ in range(rng.choice([0, 1, 25, 40])):
-                delay = rng.choice([0, 0, 0, 15, 150])
-                moment = START + timedelta(seconds=60 * minute + rng.randrange(0, 60, 4) - delay)
-                row = {
-                    "k": rng.choice([0.0, -0.0, "NaN", 1.5, None]),
-                    "s": rng.choice(["x", "", "größe", None]),
-                    "v": rng.choice([None, *range(7)]),
-                    "d": f"{rng.randrange(9999)}.25",
-                    "ts": None if rng.random() < 0.05 else moment.isoformat(),
-                }
-                rows += [Record(json.dumps(row).encode())] * rng.choice([1, 1, 1, 2])
-            fed[name] = rows
-        batches.append(fed)
-    return batches
-
-
-def run_both(
-    spark: SparkSession, folder: Path, view: dict[str, Any], seed: int
-) -> list[tuple[bool, Counter[str], int]]:
-    found = []
-    for wanted in ("true", "false"):
-        start_spark(build(view)).conf.set(ONE_SIDED, wanted)
-        run = LocalRun(spark, build(view), folder / wanted)
-        for number, batch in enumerate(make_rows(seed)):
-            run.feed(batch)
-            if number == 2:
-                run.crash()
-            if number % 2:
-                run.process()
-        run.end()
-        run.process()
-        rows = Counter(output.value or "" for output in run.outputs("answer"))
-        found.append((is_one_sided(run.compiled), rows, run.late))
-    return found
-
-
 @pytest.mark.chaos  # each takes 20 s; `make test` has the stories of `test_equivalence.py`
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("view", VIEWS)
 def test_the_rows_are_those_of_a_join(view: str, seed: int, spark: SparkSession, tmp_path: Path) -> None:
-    (own, rows, late), (other, wanted, late_of_join) = run_both(spark, tmp_path, VIEWS[view], seed)
-    assert (own, other) == (True, False)
-    assert (rows - wanted, wanted - rows) == (Counter(), Counter())
-    assert rows
-    assert (late > 0) == (late_of_join > 0)
+    own, other = run_both(build(VIEWS[view]), ONE_SIDED, tmp_path, make_rows(seed))
+    assert (is_one_sided(own.compiled), is_one_sided(other.compiled)) == (True, False)
+    check_same(own, other)
 
 
 def compile_view(
