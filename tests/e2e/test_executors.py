@@ -69,7 +69,9 @@ def close(place: Place, written: int) -> None:
     """Write an event and a rate of a much later time, with other keys: all rows of earlier ones are final."""
     producer, at = Producer({"bootstrap.servers": kafka.host_bootstrap()}), find_time(written)
     for topic, column in (("events", "seq"), ("rates", "rate")):
-        send(producer, place, topic, f"last of {topic}", at + timedelta(seconds=_AFTER_SECONDS), **{column: -1})
+        send(
+            producer, place, topic, f"last of {topic}", at + timedelta(seconds=_AFTER_SECONDS), **{column: -1}
+        )
     assert producer.flush(60) == 0
 
 

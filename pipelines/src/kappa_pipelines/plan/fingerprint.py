@@ -182,9 +182,12 @@ class _Reader:
     def _read_step(self, joined: Any) -> dict[str, tuple[str, ...]]:
         """Return what a step in place of a join stores: the key with its definition, and the columns of both sides."""
         [step] = _find(joined, "TransformWithState")
-        key, _time, right, left = self._read_all(step.dataAttributes())
+        _key, _time, right, left = self._read_all(step.dataAttributes())
+        [sharded, *_] = children_of(step)
+        [side, _] = children_of(children_of(sharded)[0])
+        packed = _strip_alias(expressions_of(side)[0])
         return {
-            "key": _define_all([key], step),
+            "key": _define_all(children_of(packed)[1::2], side),
             "columns of the left side": (left.dataType().catalogString(),),
             "columns of the right side": (right.dataType().catalogString(),),
         }
