@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -34,7 +35,8 @@ def leave_nothing(servers: ConnectServers) -> Iterator[None]:
     yield
     workers.start()  # a test may have killed it
     access = ConnectAccess(workers.url, None, None, None)
-    asyncio.run(_delete_connectors(access, workers.list_connectors()))
+    with ThreadPoolExecutor(1) as pool:  # the test may have a loop of its own
+        pool.submit(asyncio.run, _delete_connectors(access, workers.list_connectors())).result()
     workers.write_sources({})
     _forget_positions(broker.bootstrap)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
