@@ -18,7 +18,6 @@ import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
-import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.optimizer.ColumnPruning$;
 import org.apache.spark.sql.catalyst.optimizer.PushDownPredicates$;
 import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys$;
@@ -32,7 +31,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils$;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
@@ -47,7 +45,7 @@ public final class IntervalJoins {
             "Project", "Filter", "Generate", "CollectMetrics", "EventTimeWatermark", "MapInPandas", "MapInArrow", "BatchEvalPython",
             "ArrowEvalPython", "SubqueryAlias", "View", "Union");
 
-    private static final String TIME = "__kappa_time", VERSION = "__kappa_version", EVENT = "__kappa_event", KEY = "__kappa_key";
+    private static final String TIME = "__kappa_time", VERSION = "__kappa_version", EVENT = "__kappa_event";
     private static final long MICROS = 1000;
     private static final int PASSES = 10;
 
@@ -77,11 +75,11 @@ public final class IntervalJoins {
             return null;
         }
         LogicalPlan made = replace(found.plan, found.join, found.build(rows, chunkSize));
-        return org.apache.spark.sql.classic.Dataset.ofRows(((org.apache.spark.sql.classic.Dataset<Row>) rows).sparkSession(), made);
+        return org.apache.spark.sql.classic.Dataset.ofRows(Plans.classic(rows).sparkSession(), made);
     }
 
     private static LogicalPlan analyze(Dataset<Row> rows) {
-        return ((org.apache.spark.sql.classic.Dataset<Row>) rows).queryExecution().analyzed();
+        return Plans.classic(rows).queryExecution().analyzed();
     }
 
     /** Return a plan in which each side of a join has the columns that are needed, and predicates are where they can be computed first. */
@@ -192,7 +190,7 @@ public final class IntervalJoins {
         LogicalPlan lefts = buildSide(join.left(), leftKeys, leftTime, Literal.create(null, right), packColumns(join.left()));
         LogicalPlan rights = buildSide(join.right(), rightKeys, rightTime, packColumns(join.right()), Literal.create(null, left));
         Dataset<Row> both = org.apache.spark.sql.classic.Dataset.ofRows(
-                ((org.apache.spark.sql.classic.Dataset<Row>) rows).sparkSession(), new Union(Plans.sequence(List.of(lefts, rights)), false, false));
+                Plans.classic(rows).sparkSession(), new Union(Plans.sequence(List.of(lefts, rights)), false, false));
         StructType version = Plans.structOf(both, 2), event = Plans.structOf(both, 3);
         IntervalJoin step = new IntervalJoin(least, greatest, event.length(), version.length(), chunkSize);
         LogicalPlan pairs = unpack(analyze(Plans.transform(both, step, Plans.merge(event, version), version, event)));
@@ -209,12 +207,10 @@ public final class IntervalJoins {
             parts.add(Literal.create("key" + parts.size() / 2, DataTypes.StringType));
             parts.add(each);
         }
-        Metadata watermark = time.metadata();
-        return new Project(
-                Plans.sequence(List.of(
-                        alias(new CreateNamedStruct(Plans.sequence(parts)), KEY, null), alias(time, TIME, watermark),
-                        alias(version, VERSION, null), alias(event, EVENT, null))),
-                new Filter(known, side));
+        List<NamedExpression> columns = List.of(
+                Plans.alias(new CreateNamedStruct(Plans.sequence(parts)), Plans.KEY), Plans.alias(time, TIME, Option.apply(time.metadata())),
+                Plans.alias(version, VERSION), Plans.alias(event, EVENT));
+        return new Project(Plans.sequence(columns), new Filter(known, side));
     }
 
     private static Expression packColumns(LogicalPlan side) {
@@ -235,11 +231,6 @@ public final class IntervalJoins {
                     found, each.name(), each.exprId(), each.qualifier(), Option.apply(each.metadata()), Plans.sequence(List.of())));
         }
         return new Project(Plans.sequence(columns), made);
-    }
-
-    private static NamedExpression alias(Expression made, String name, Metadata metadata) {
-        return new Alias(
-                made, name, NamedExpression$.MODULE$.newExprId(), Plans.sequence(List.of()), Option.apply(metadata), Plans.sequence(List.of()));
     }
 
     /** Return a plan with another node in place of one. */

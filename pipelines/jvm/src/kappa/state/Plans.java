@@ -46,7 +46,7 @@ public final class Plans {
     static final int SHARDS = 1024;
 
     private static final String SHARD = "__kappa_shard";
-    private static final String KEY = "__kappa_key";
+    static final String KEY = "__kappa_key";
 
     private Plans() {}
 
@@ -119,7 +119,7 @@ public final class Plans {
         return org.apache.spark.sql.classic.Dataset.ofRows(classic(rows).sparkSession(), transformed);
     }
 
-    private static org.apache.spark.sql.classic.Dataset<Row> classic(Dataset<Row> rows) {
+    static org.apache.spark.sql.classic.Dataset<Row> classic(Dataset<Row> rows) {
         return (org.apache.spark.sql.classic.Dataset<Row>) rows;
     }
 
@@ -146,8 +146,12 @@ public final class Plans {
         return new CreateNamedStruct(sequence(parts));
     }
 
-    private static Alias alias(Expression made, String name) {
-        return new Alias(made, name, NamedExpression$.MODULE$.newExprId(), sequence(List.of()), Option.empty(), sequence(List.of()));
+    static Alias alias(Expression made, String name) {
+        return alias(made, name, Option.empty());
+    }
+
+    static Alias alias(Expression made, String name, Option<Metadata> metadata) {
+        return new Alias(made, name, NamedExpression$.MODULE$.newExprId(), sequence(List.of()), metadata, sequence(List.of()));
     }
 
     private static Attribute reference(String name, StructType type) {
