@@ -103,6 +103,8 @@ class FakeConnect(HttpConnect):
     """What the position has of keys meanwhile."""
     left: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Tables that the signal of an incremental snapshot has left."""
+    is_hidden: bool = False
+    """Whether positions are those after a restart within an incremental snapshot, without the tables that are left."""
 
     async def close(self) -> None:
         """Close nothing."""
@@ -197,7 +199,9 @@ class FakeConnect(HttpConnect):
             offset = {"file": "binlog.000003", "pos": number, "gtids": f"0-1-{number}"}
         if self.is_long:
             offset |= {"snapshot": "INITIAL", "snapshot_completed": False}
-        for signal, tables in self.left.items():
+        if self.is_hidden:
+            offset |= {"snapshot": "INCREMENTAL"}
+        for signal, tables in ({} if self.is_hidden else self.left).items():
             known = [
                 {
                     "incremental_snapshot_collections_id": table,
@@ -262,6 +266,7 @@ class FakeConnect(HttpConnect):
     def _read_signals(self) -> None:
         """Read one table of the present snapshot, and the signals that are new."""
         if not self.is_reading:
+            self.is_hidden = self.is_hidden and not self.left
             self.left = {signal: tables[1:] for signal, tables in self.left.items() if tables[1:]}
         for signal, (kind, data) in self.database.signals.items():
             if signal in self.read_signals:

@@ -92,6 +92,7 @@ async def test_the_life_of_requests(capture: MariaDBCapture) -> None:
     await _read_some_rows(capture)
     await _survive_a_worker(capture)
     await _be_stopped(capture)
+    await _survive_two_deaths(capture)
     await _refuse_a_change_until_it_is_accepted(capture)
     await _refuse_what_debezium_would_pass_over(capture)
 
@@ -158,6 +159,27 @@ async def _be_stopped(capture: MariaDBCapture) -> None:
     ask(capture, "stopped", {"table": "shop.orders"}, stop=True)
     await until_state(capture, "stopped", "Stopped")
     assert count_read(capture, "orders") < before + len(capture.read_table())
+    await capture.until_equal()
+
+
+async def _survive_two_deaths(capture: MariaDBCapture) -> None:
+    """The second one before the connector has read rows again, when Debezium stores a position without the tables that are left."""
+    before, database = len(capture.read_records(capture.topic)), capture.database
+    ask(capture, "twice", {"table": "shop.orders"})
+    await capture.until(lambda it: (incremental(it)["request"], incremental(it).get("rowsDone", 0) > 0) == ("twice", True), "rows were read", seconds=120.0)  # fmt: skip
+    capture.workers.kill()
+    for number in range(20):
+        database.execute("UPDATE shop.orders SET item = %s", f"round {number}")
+    capture.workers.start()
+    await capture.until(lambda it: "after a restart" in incremental(it)["message"], "no tables", seconds=90.0)
+    capture.workers.kill()
+    database.execute("DROP TRIGGER shop.wait")
+    capture.workers.start()
+    await capture.until(lambda it: incremental(it)["state"] == "Done", "twice is done", seconds=240.0)
+    assert any("is requested again" in each for each in capture.list_events("IncrementalSnapshot"))
+    records = capture.read_records(capture.topic)[before:]
+    read = {key["id"] for key, value in records if value and value["source"].get("snapshot") == "incremental"}
+    assert read >= capture.read_table().keys()
     await capture.until_equal()
 
 

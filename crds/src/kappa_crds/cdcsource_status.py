@@ -186,6 +186,8 @@ class IncrementalStatus(Status):
     """Estimated time until the end."""
     is_stop_sent: bool = False
     """Whether the connector was requested to stop it."""
+    hidden_since: datetime | None = None
+    """Since when the position of the connector does not show which tables are left, which it does not after a restart."""
 
 
 class OffsetsStatus(Status):

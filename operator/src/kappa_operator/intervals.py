@@ -12,6 +12,8 @@ BLOCKED = 15.0
 """While another resource, or a user, blocks the resource."""
 FAILED = 30.0
 """After a check that failed."""
+HIDDEN = 60.0
+"""How long a connector may not show which tables of an incremental snapshot are left, before they count as lost."""
 WAITING = 60.0
 """While nothing is expected to change without an event."""
 

@@ -102,6 +102,11 @@ def hold(shop: Shop) -> None:
     shop.connect.is_reading = True
 
 
+def lose_tables(shop: Shop) -> None:
+    """Have the connector restart twice before it reads more rows of an incremental snapshot."""
+    shop.connect.is_hidden, shop.connect.is_reading, shop.connect.left = True, False, {}
+
+
 STEPS: dict[str, tuple[Step, ...]] = {
     "creating": (write(),),
     "creating, paused": (write(state="Paused"),),
@@ -128,6 +133,7 @@ STEPS: dict[str, tuple[Step, ...]] = {
     "a snapshot of some tables with MySQL": (write(**MYSQL, **IN_LOG), ask(MYSQL)),
     "stopping a snapshot of some tables": (both(write(**SIGNALS), hold), write(**SOME), write(**{**SOME, "snapshot": {"incremental": {**WANTED, "stop": True}}})),
     "stopping a snapshot of some tables with MySQL": (both(write(**MYSQL, **IN_LOG), hold), ask(MYSQL), ask(MYSQL, stop=True)),
+    "losing a snapshot of some tables with MySQL": (both(write(**MYSQL, **IN_LOG), hold), ask(MYSQL), lose_tables),
     "deleting with MariaDB": (write(**MARIADB, **DELETE), delete),
     "deleting": (write(), delete),
     "deleting with slot and topics": (write(**DELETE), both(add_topic, delete)),
@@ -197,10 +203,12 @@ async def test_each_step_ends_as_it_should() -> None:
         "a snapshot of some tables with MySQL": 1,
         "stopping a snapshot of some tables": 2,
         "stopping a snapshot of some tables with MySQL": 2,
+        "losing a snapshot of some tables with MySQL": 2,
     }
     assert {name: ends[name]["status"][0]["incremental"]["state"] for name in ends if name.endswith("tables with MySQL")} == {
         "a snapshot of some tables with MySQL": "Done",
         "stopping a snapshot of some tables with MySQL": "Stopped",
+        "losing a snapshot of some tables with MySQL": "Done",
     }  # fmt: skip
     for end in ends.values():
         assert end["created"] <= 2

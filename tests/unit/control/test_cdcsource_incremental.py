@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kappa_operator.cdcsource.progress import parse_key
-from unit.control.sources import SOURCE, Shop, start
+from unit.control.sources import MARIADB, SOURCE, Shop, start
 
 SIGNALS = {"signalTable": "kappa_signals"}
 _OBJECTS = "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c02000078700000000"
@@ -141,6 +141,66 @@ async def test_a_snapshot_is_stopped_by_another_signal() -> None:
         shop.work()
     status = await begin(shop, **ask(stop=True))
     assert status["state"] == "Stopped"
+    kinds = [kind for kind, _ in shop.connect.database.signals.values()]
+    assert kinds == ["execute-snapshot", "stop-snapshot"]
+
+
+BINLOG = {**MARIADB, "signalTable": "shop.kappa_signals"}
+RESTARTED = pytest.mark.parametrize(
+    ("server", "table"), [(SIGNALS, "public.orders"), (BINLOG, "shop.orders")], ids=["postgresql", "mariadb"]
+)
+
+
+async def hide(server: dict[str, Any], table: str) -> Shop:
+    """Return a source that restarted within an incremental snapshot, so that its position hides the tables that are left."""
+    shop = await start(**server)
+    shop.connect.is_reading = True
+    shop.write(**server, snapshot={"incremental": {"request": "one", "tables": [{"table": table}]}})
+    for _ in range(6):
+        await shop.operator.reconcile(SOURCE)
+        shop.work()
+    await shop.operator.reconcile(SOURCE)
+    assert incremental(shop)["state"] == "Running"
+    shop.connect.is_hidden = True
+    await shop.run(30)
+    return shop
+
+
+@RESTARTED
+async def test_a_snapshot_continues_after_a_restart_that_hides_its_tables(
+    server: dict[str, Any], table: str
+) -> None:
+    shop = await hide(server, table)
+    status = incremental(shop)
+    assert (status["state"], status["message"]) == ("Running", "continues after a restart of the connector")
+    assert shop.get_status()["state"] == "Running"
+    assert shop.operator.get_condition(SOURCE, "Snapshotting")[0] == "False"
+    shop.connect.is_reading = False
+    await shop.run(90)
+    assert (incremental(shop)["state"], len(shop.connect.database.signals)) == ("Done", 1)
+
+
+@RESTARTED
+async def test_a_snapshot_that_a_second_restart_lost_is_requested_again(
+    server: dict[str, Any], table: str
+) -> None:
+    shop = await hide(server, table)
+    shop.connect.left = {}
+    await shop.run(60)
+    assert len(shop.connect.database.signals) == 2
+    assert any("it is requested again" in each for each in shop.operator.list_events("IncrementalSnapshot"))
+    shop.connect.is_reading = False
+    await shop.run(90)
+    assert (incremental(shop)["state"], len(shop.connect.database.signals)) == ("Done", 2)
+
+
+async def test_a_snapshot_that_is_lost_can_be_stopped() -> None:
+    shop = await hide(SIGNALS, "public.orders")
+    shop.connect.left = {}
+    stop = {"request": "one", "tables": [{"table": "public.orders"}], "stop": True}
+    await begin(shop, **SIGNALS, snapshot={"incremental": stop})
+    await shop.run(90)
+    assert incremental(shop)["state"] == "Stopped"
     kinds = [kind for kind, _ in shop.connect.database.signals.values()]
     assert kinds == ["execute-snapshot", "stop-snapshot"]
 

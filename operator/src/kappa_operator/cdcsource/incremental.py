@@ -30,7 +30,7 @@ from kappa_operator.cdcsource.objects import (
     get_signal_table,
 )
 from kappa_operator.cdcsource.pods import create_pod, find_refusal
-from kappa_operator.cdcsource.progress import list_left, measure
+from kappa_operator.cdcsource.progress import hides_tables, list_left, measure
 from kappa_operator.cdcsource.works import number_work
 from kappa_operator.engine.actions import EmitEvent, RecordStatus
 from kappa_operator.engine.plan import Plan
@@ -216,12 +216,28 @@ def follow_snapshot(observed: CDCSourceObserved, now: datetime) -> tuple[Increme
         return supersede(known, now), ()
     left = list_left(offset, known.signal, (each.table for each in known.tables))
     if left:
-        return measure(known, offset, left, now), ()
+        return measure(known.replace(hidden_since=None), offset, left, now), ()
     # The tables of MySQL and MariaDB may be those of another signal, so the position has to be behind that of this one.
     is_seen = known.state is IncrementalState.RUNNING and observed.resource.spec.postgresql is not None
     if not is_seen and (observed.position or 0) < known.position:
         return known, ()
+    if hides_tables(offset) and not known.is_stop_sent:
+        return _await_tables(known, now)
     return _end(known, now)
+
+
+def _await_tables(known: IncrementalStatus, now: datetime) -> tuple[IncrementalStatus, tuple[EmitEvent, ...]]:
+    """Return the status of a snapshot whose tables the position hides: it continues soon, or is requested again by another signal.
+
+    One that only took long reads its rows twice, which changes nothing about the tables.
+    """
+    since = known.hidden_since or now.replace(microsecond=0)
+    if (now - since).total_seconds() < intervals.HIDDEN:
+        return known.replace(hidden_since=since, message="continues after a restart of the connector"), ()
+    names = ", ".join(each.table for each in known.tables)
+    text = f"the connector restarted again before it read more rows, and lost the snapshot of {names}: it is requested again"
+    lost = IncrementalStatus(request=known.request, state=IncrementalState.WAITING, message=text)
+    return lost, (EmitEvent(Reason.INCREMENTAL_SNAPSHOT, text),)
 
 
 def _end(known: IncrementalStatus, now: datetime) -> tuple[IncrementalStatus, tuple[EmitEvent, ...]]:

@@ -17,6 +17,7 @@ from kappa_operator.cdc.guard import find_position
 from kappa_operator.cdc.reconcile.mariadb.position import encode_position
 from kappa_operator.cdc.work import DatabaseResult
 from kappa_operator.cdcsource.objects import CDCSourceResource, describe_database, get_prefix
+from kappa_operator.cdcsource.progress import is_incremental
 from kappa_operator.connect.model import FAILED, RUNNING, ConnectorOffsets, ConnectorStatus
 from kappa_operator.connect.names import KafkaClusterResource
 from kappa_operator.engine import plan
@@ -138,7 +139,10 @@ def is_snapshotting(observed: CDCSourceObserved) -> bool:
     if observed.connector is None or observed.resource.spec.snapshot.mode is SnapshotMode.NEVER:
         return False
     offset = observed.connector.offset
-    return offset is None or (bool(offset.get("snapshot")) and not offset.get("snapshot_completed"))
+    if offset is None:
+        return True
+    is_within = bool(offset.get("snapshot")) and not offset.get("snapshot_completed")
+    return is_within and not is_incremental(offset)
 
 
 def report(

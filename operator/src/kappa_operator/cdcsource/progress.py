@@ -1,8 +1,8 @@
 """How far an incremental snapshot is, from the position that Debezium has stored: pure.
 
 While it runs, the position has its tables that are left, and the last key that was read, as an array of one Java object for each column
-of the key. Numbers and UUIDs are read from there; other keys lead to a progress by tables only. Source of the format: the class
-AbstractIncrementalSnapshotContext of Debezium, and the specification of Java object serialization.
+of the key. Numbers and UUIDs are read from there; other keys lead to a progress by tables only. Source of the format: the classes
+AbstractIncrementalSnapshotContext and BinlogOffsetContext of Debezium, and the specification of Java object serialization.
 """
 
 import json
@@ -18,6 +18,7 @@ _LEFT, _LAST, _MOST = (
     f"incremental_snapshot_{name}" for name in ("collections", "primary_key", "maximum_key")
 )
 _ID, _SIGNAL = "incremental_snapshot_collections_id", "incremental_snapshot_collections_correlation_id"
+_KIND, _INCREMENTAL = "snapshot", "incremental"
 _LONGEST = 100_000
 """Characters of a list of tables."""
 _KEY = re.compile(
@@ -26,6 +27,20 @@ _KEY = re.compile(
     re.DOTALL,
 )
 _BYTES = {b"lang.Short": 2, b"lang.Integer": 4, b"lang.Long": 8, b"util.UUID": 16}
+
+
+def is_incremental(offset: Mapping[str, Any]) -> bool:
+    """Return whether a position is within an incremental snapshot."""
+    return str(offset.get(_KIND, "")).lower() == _INCREMENTAL
+
+
+def hides_tables(offset: Mapping[str, Any]) -> bool:
+    """Return whether a position is within an incremental snapshot, but has no tables that are left.
+
+    Debezium leaves them out from the restart of a task until it has read the next rows. If the task restarts in that time again, they are
+    lost, and all later positions are like this one.
+    """
+    return is_incremental(offset) and not offset.get(_LEFT)
 
 
 def list_left(offset: Mapping[str, Any], signal: str, tables: Iterable[str]) -> tuple[str, ...]:
