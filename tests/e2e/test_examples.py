@@ -60,15 +60,17 @@ def test_examples_process_records_in_a_restricted_namespace(group: tuple[str, ..
         for example in examples
         for each in example.build(place)
     }
-    place.apply(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(items.values())}))
-    for kind, name in items:
-        if kind == "Topic":
-            place.await_ready(f"topics.kappa-platform.io/{name}", 60)
-    written = write_records(BOOTSTRAP, read_records(examples), place)
-    assert written > 0
-    for example in examples:
-        check_example(example, place)
-    place.empty()
+    try:
+        place.apply(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(items.values())}))
+        for kind, name in items:
+            if kind == "Topic":
+                place.await_ready(f"topics.kappa-platform.io/{name}", 60)
+        written = write_records(BOOTSTRAP, read_records(examples), place)
+        assert written > 0
+        for example in examples:
+            check_example(example, place)
+    finally:
+        place.empty()
 
 
 def read_records(
