@@ -201,6 +201,7 @@ async def test_a_snapshot_that_is_lost_can_be_stopped() -> None:
     await begin(shop, **SIGNALS, snapshot={"incremental": stop})
     await shop.run(90)
     assert incremental(shop)["state"] == "Stopped"
+    assert "hiddenSince" not in incremental(shop)
     kinds = [kind for kind, _ in shop.connect.database.signals.values()]
     assert kinds == ["execute-snapshot", "stop-snapshot"]
 

@@ -243,7 +243,7 @@ def _await_tables(known: IncrementalStatus, now: datetime) -> tuple[IncrementalS
 def _end(known: IncrementalStatus, now: datetime) -> tuple[IncrementalStatus, tuple[EmitEvent, ...]]:
     took = format_duration(max(0.0, (now - known.begun).total_seconds())) if known.begun else "unknown time"
     names = ", ".join(each.table for each in known.tables)
-    fields = {"ended": now.replace(microsecond=0), "remaining": None}
+    fields = {"ended": now.replace(microsecond=0), "remaining": None, "hidden_since": None}
     if known.is_stop_sent:
         text = f"stopped after {took}; rows that were read stay in the topics"
         ended = known.replace(state=IncrementalState.STOPPED, message=text, **fields)
@@ -261,6 +261,7 @@ def supersede(known: IncrementalStatus | None, now: datetime) -> IncrementalStat
     if known is None or known.state not in ACTIVE_SNAPSHOTS:
         return known
     text = "ended, because the position of the connector was forgotten or changed; request it again if its rows are needed"
+    ended = now.replace(microsecond=0)
     return known.replace(
-        state=IncrementalState.SUPERSEDED, message=text, ended=now.replace(microsecond=0), remaining=None
+        state=IncrementalState.SUPERSEDED, message=text, ended=ended, remaining=None, hidden_since=None
     )
