@@ -11,6 +11,18 @@ if ! getent passwd "$(id -u)" >/dev/null; then
     getent passwd "$(id -u)" >/dev/null || echo "kappa:x:$(id -u):$(id -g)::/tmp:/usr/sbin/nologin" >> /tmp/passwd
 fi
 
+# The network may refuse connections of a new pod for some seconds, until the NetworkPolicies apply to its address.
+# Spark tries three times at once, and an executor that failed counts towards the failures that end the driver.
+await_driver() {
+    local address="${SPARK_DRIVER_URL##*@}" end=$((SECONDS + 30))
+    local host="${address%:*}" port="${address##*:}"
+    host="${host#[}" host="${host%]}"
+    until (exec 3<> "/dev/tcp/${host}/${port}") 2>/dev/null; do
+        ((SECONDS < end)) || return 0
+        sleep 0.1
+    done
+}
+
 case "${1:-driver}" in
 driver)
     shift || true
@@ -30,6 +42,7 @@ executor)
         options+=("-XX:SharedArchiveFile=${KAPPA_CLASS_ARCHIVE}" -XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0)
         options+=(-Xlog:cds=off -Xlog:cds+dynamic=off)
     fi
+    await_driver
     # The same class path as the driver's, which Spark's scripts make: the archive wants it so.
     exec java "${options[@]}" \
         "-Xms${SPARK_EXECUTOR_MEMORY}" "-Xmx${SPARK_EXECUTOR_MEMORY}" \
