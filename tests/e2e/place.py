@@ -183,7 +183,12 @@ class Place:
         """Raise NotReachedError with what the namespace looks like."""
         raise NotReachedError(f"{said}\n{build_screen(self.name)}")
 
-    def empty(self) -> None:
-        """Delete policies, pipelines, savepoints and topics in the order in which they need each other; the namespace goes with the session."""
-        for kind in ("lagpolicies", "pipelines", "savepoints", "topics.kappa-platform.io"):
+    def empty(self, *, connect: bool = False) -> None:
+        """Delete policies, pipelines, savepoints and topics in the order in which they need each other; the namespace goes with the session.
+
+        With `connect` also sources and clusters, whose workers would run until the session ends.
+        """
+        sources, clusters = ("cdcsources", "kafkaclusters") if connect else ("", "")
+        kinds = ("lagpolicies", "pipelines", "savepoints", sources, "topics.kappa-platform.io", clusters)
+        for kind in filter(None, kinds):
             self.kubectl("delete", kind, "--all", f"--timeout={_GONE_SECONDS}s", timeout=_GONE_SECONDS + 10)

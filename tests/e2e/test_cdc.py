@@ -125,7 +125,7 @@ def shop(platform: None, database: tuple[Postgres, Path]) -> Iterator[Shop]:
     values = {"host": NODE_IP, "port": str(server.port), "password": PASSWORD}
     place.apply(place.render("cdc.yaml", **values, authority=json.dumps(authority.read_text())))
     yield Shop(place, server)
-    place.empty()
+    place.empty(connect=True)
 
 
 def test_the_statement_in_the_condition_makes_the_database_ready(shop: Shop) -> None:

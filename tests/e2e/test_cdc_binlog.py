@@ -120,8 +120,7 @@ def shops(platform: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             )
         )
         yield Shops(place, servers)
-        place.kubectl("delete", "cdcsources", "--all", "--timeout=120s", timeout=130)
-        place.empty()
+        place.empty(connect=True)
 
 
 def fill(server: MariaDB) -> None:

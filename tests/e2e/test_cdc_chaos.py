@@ -239,9 +239,7 @@ def followed(platform: None, broker: Broker, request: pytest.FixtureRequest) -> 
     for resource in ("cdcsource/shop", f"cdcsource/{ware.NAME}", "pipeline/shop"):
         place.await_ready(resource)
     yield Followed(place, broker, shop, warehouse, example, count_rows(shop))
-    for kind in ("pipelines", "cdcsources"):
-        place.kubectl("delete", kind, "--all", "--timeout=180s", timeout=190)
-    place.empty()
+    place.empty(connect=True)
 
 
 def build_documents(example: Example, bootstrap: str, database: DatabasePod) -> Iterator[dict[str, Any]]:

@@ -55,7 +55,7 @@ def place(platform: None) -> Iterator[Place]:
     place.await_ready("kafkacluster/main", 60)
     await_workers(place, "2/2")
     yield place
-    place.empty()
+    place.empty(connect=True)
 
 
 def read_status(place: Place) -> ConnectStatus:
