@@ -235,7 +235,8 @@ def _await_tables(known: IncrementalStatus, now: datetime) -> tuple[IncrementalS
     if (now - since).total_seconds() < intervals.HIDDEN:
         return known.replace(hidden_since=since, message="continues after a restart of the connector"), ()
     names = ", ".join(each.table for each in known.tables)
-    text = f"the connector restarted again before it read more rows, and lost the snapshot of {names}: it is requested again"
+    waited = format_duration(intervals.HIDDEN)
+    text = f"the connector read no rows of {names} for {waited} after a restart, so it may have lost the snapshot: it is requested again"
     lost = IncrementalStatus(request=known.request, state=IncrementalState.WAITING, message=text)
     return lost, (EmitEvent(Reason.INCREMENTAL_SNAPSHOT, text),)
 
