@@ -7,6 +7,7 @@ from confluent_kafka.admin import AdminClient
 from e2e.counting import Counting
 from e2e.place import START_SECONDS
 from kappa_crds.pipeline_status import PipelineState, PipelineStatus, UpgradePhase
+from kappa_crds.reasons import Reason
 from kappa_crds.savepoint import SavepointStatus
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.chaos]
@@ -90,7 +91,7 @@ def test_mode_auto_starts_with_empty_state_over_the_whole_log(counting: Counting
     events = {
         event["reason"] for event in counting.place.find("events.events.k8s.io") if event["type"] == "Warning"
     }
-    assert any("Reprocess" in reason or "Anew" in reason for reason in events), events
+    assert Reason.UPGRADE_NEW_CHECKPOINT in events
     back = change(counting, {"mode": "Auto", "handover": "Warm"}, views=view(good))
     assert back.upgrade is not None
     assert back.upgrade.phase is UpgradePhase.DONE, back.upgrade.message
