@@ -1,15 +1,17 @@
 """Changes the number of executors of a Spark with three workers, and prints what it saw; a process of its own, as it needs another master."""
 
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from kappa_pipelines.driver.executors import SparkScheduler
 
-_WAIT_SECONDS, _BUSY_SECONDS, _REPLACED_SECONDS = 60.0, 3.0, 3.0
+_WAIT_SECONDS, _REPLACED_SECONDS = 60.0, 3.0
 
 
 def wait_for(condition: Callable[[], bool]) -> bool:
@@ -20,7 +22,14 @@ def wait_for(condition: Callable[[], bool]) -> bool:
     return condition()
 
 
-def main() -> None:
+def stay_busy(until: Path) -> None:
+    """Be a task until a file exists, or twice as long as anything is waited for."""
+    deadline = time.monotonic() + 2 * _WAIT_SECONDS
+    while not until.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def main(folder: Path) -> None:
     """Print what was seen as JSON, in the last line."""
     builder = SparkSession.Builder().master("local-cluster[3,1,600]").config("spark.executor.memory", "500m")
     spark = builder.config("spark.ui.enabled", "false").getOrCreate()
@@ -30,12 +39,13 @@ def main() -> None:
         return wait_for(lambda: len(scheduler.list_executors()) == number)
 
     seen["three start"] = count(3)
-    tasks = spark.sparkContext.parallelize(range(3), 3).map(lambda _: time.sleep(_BUSY_SECONDS))
+    enough = folder / "enough"
+    tasks = spark.sparkContext.parallelize(range(3), 3).map(lambda _: stay_busy(enough))
     job = threading.Thread(target=tasks.count)
     job.start()
     seen["a job runs"] = wait_for(lambda: not scheduler.is_at_rest())
     tracker = spark.sparkContext.statusTracker()
-    wait_for(
+    seen["all are busy"] = wait_for(
         lambda: any(
             stage is not None and stage.numActiveTasks == 3
             for stage in map(tracker.getStageInfo, tracker.getActiveStageIds())
@@ -44,6 +54,7 @@ def main() -> None:
     scheduler.request_total(1)
     scheduler.remove_idle(scheduler.list_executors())
     seen["busy ones stay"] = len(scheduler.list_executors()) == 3
+    enough.touch()
     job.join()
     seen["at rest"] = wait_for(scheduler.is_at_rest)
     kept = min(scheduler.list_executors(), key=int)
@@ -59,4 +70,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))

@@ -38,10 +38,11 @@ def test_spark_removes_only_executors_without_a_task_and_replaces_none(tmp_path:
     installed = Path(pyspark.__file__).parent
     for name in ("bin", "jars"):
         (tmp_path / name).symlink_to(installed / name)
-    seen, _ = run_program("spark.scaling", home=tmp_path)
+    seen, _ = run_program("spark.scaling", str(tmp_path), home=tmp_path)
     assert seen == {
         "three start": True,
         "a job runs": True,
+        "all are busy": True,
         "busy ones stay": True,
         "at rest": True,
         "one is left": True,
