@@ -37,6 +37,7 @@ NOT_HERE = {
     "kappa_pipeline_upgrade": "it was not changed, where this runs alone",
     "kappa_reprocessing": "test_reprocessing_python.py has one",
     "kappa_archive": "no Topic of it has an archive",
+    "kappa_cdcsource": "it has no CDCSource",
 }
 
 
