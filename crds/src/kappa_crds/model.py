@@ -26,6 +26,7 @@ from kappa_crds.quantities import (
 
 VALIDATIONS = "x-kubernetes-validations"
 LIST_TYPE = "x-kubernetes-list-type"
+MAP_TYPE = "x-kubernetes-map-type"
 LIST_MAP_KEYS = "x-kubernetes-list-map-keys"
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
 INT_OR_STRING = "x-kubernetes-int-or-string"

@@ -10,7 +10,15 @@ import yaml
 
 from kappa_crds import CATEGORY, GROUP, VERSION
 from kappa_crds.conversion import RENAMED
-from kappa_crds.model import INT_OR_STRING, LIST_MAP_KEYS, LIST_TYPE, PRESERVE, VALIDATIONS, Model
+from kappa_crds.model import (
+    INT_OR_STRING,
+    LIST_MAP_KEYS,
+    LIST_TYPE,
+    MAP_TYPE,
+    PRESERVE,
+    VALIDATIONS,
+    Model,
+)
 from kappa_crds.resource import Kind
 
 JsonSchema = dict[str, Any]
@@ -53,6 +61,24 @@ def _drop_enums(schema: Any) -> Any:
     if isinstance(schema, dict):
         return {key: _drop_enums(child) for key, child in schema.items() if key != "enum"}
     return schema
+
+
+def _own_as_wholes(status: JsonSchema) -> JsonSchema:
+    """Let the objects in a status be applied as wholes, also in the items of a list with keys.
+
+    The API server makes null of a granular object or list whose last part is taken away, and then refuses the status for it
+    (kubernetes/kubernetes issue 135841).
+    """
+    return {
+        **status,
+        "properties": {name: _own_as_whole(child) for name, child in status["properties"].items()},
+    }
+
+
+def _own_as_whole(child: JsonSchema) -> JsonSchema:
+    if child.get(LIST_TYPE) == "map":
+        return {**child, "items": _own_as_wholes(child["items"])}
+    return {**child, MAP_TYPE: "atomic"} if child.get("type") == "object" else child
 
 
 def _drop_nulls(value: Any) -> Any:
@@ -121,7 +147,7 @@ def build_root_schema(kind: Kind) -> JsonSchema:
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
             "spec": build_structural_schema(kind.spec),
-            "status": _drop_enums(build_structural_schema(kind.status)),
+            "status": _own_as_wholes(_drop_enums(build_structural_schema(kind.status))),
         },
         VALIDATIONS: [
             {
