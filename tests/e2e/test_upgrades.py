@@ -164,7 +164,7 @@ def test_a_savepoint_whose_records_are_gone_is_not_gone_back_to(counting: Counti
     with counting.ledger.writing():
         counting.place.patch("kpp/counts", {"restore": {"savepoint": "too-old"}})
         said = counting.place.await_reason("Pipeline", "counts", "RolledBack", START_SECONDS).message
-        assert "no longer in the topic" in said
+        assert "the topic no longer has records that the checkpoint needs" in said
         assert "it continues in the previous checkpoint" in said
         after = counting.place.pipeline()
         assert (after.state, after.checkpoint) == (PipelineState.RUNNING, before.checkpoint)
