@@ -7,7 +7,7 @@ import pytest
 
 from e2e.counting import Counting
 from e2e.traffic import Reader
-from e2e.watching import BOUND, build_config, monitored
+from e2e.watching import BOUND, NOT_OF_A_PIPELINE, build_config, monitored
 from kappa_crds.lagstate import LagState, Severity
 from lab import kafka
 from lab.kube import kubectl
@@ -32,12 +32,9 @@ metadata: {name: seen}
 spec: {pipelineRef: counts}
 """
 NOT_HERE = {
+    **NOT_OF_A_PIPELINE,
     "kappa_pipeline_watermark_delay_seconds": "the pipeline has no event time",
-    "kappa_pipeline_savepoint_failed_timestamp_seconds": "no savepoint of it failed",
     "kappa_pipeline_upgrade": "it was not changed, where this runs alone",
-    "kappa_reprocessing": "test_reprocessing_python.py has one",
-    "kappa_archive": "no Topic of it has an archive",
-    "kappa_cdcsource": "it has no CDCSource",
 }
 
 

@@ -21,6 +21,14 @@ SHORT = {
     "pipelines.crashLooping.window": "10s",
 }
 
+NOT_OF_A_PIPELINE = {
+    "kappa_pipeline_savepoint_failed_timestamp_seconds": "no savepoint of it failed",
+    "kappa_reprocessing": "test_reprocessing_python.py has one",
+    "kappa_archive": "no Topic of it has an archive",
+    "kappa_cdcsource": "it has no CDCSource",
+}
+"""Metrics without data where a namespace has one pipeline and its topics, and why."""
+
 
 def build_config() -> Config:
     """Return the committed config with times that a test can wait for."""
