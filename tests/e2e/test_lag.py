@@ -34,7 +34,6 @@ spec: {pipelineRef: counts}
 NOT_HERE = {
     **NOT_OF_A_PIPELINE,
     "kappa_pipeline_watermark_delay_seconds": "the pipeline has no event time",
-    "kappa_pipeline_upgrade": "it was not changed, where this runs alone",
 }
 
 

@@ -191,14 +191,14 @@ def test_noisy_load_does_not_make_it_flap(gold: Slow, capsys: pytest.CaptureFixt
 
 
 def test_each_query_of_each_dashboard_has_data_of_a_pipeline_with_event_time(
-    slow: Slow, watched: Monitoring
+    gold: Slow, watched: Monitoring
 ) -> None:
-    place = slow.place
+    place = gold.place
     place.apply(SAVEPOINT)
     variables = {
         "namespace": place.name, "pipeline": "slow", "cluster_name": f"{place.name}/main", "topic": f"{place.name}-events",
     }  # fmt: skip
-    slow.traffic.rate = BASE
+    gold.traffic.rate = BASE
     queries = {
         name: query
         for name, query in list_queries(build_config(), variables).items()

@@ -26,6 +26,7 @@ NOT_OF_A_PIPELINE = {
     "kappa_reprocessing": "test_reprocessing_python.py has one",
     "kappa_archive": "no Topic of it has an archive",
     "kappa_cdcsource": "it has no CDCSource",
+    "kappa_pipeline_upgrade": "it was not changed, where a test runs alone",
 }
 """Metrics without data where a namespace has one pipeline and its topics, and why."""
 
