@@ -20,6 +20,7 @@ PURPOSES = (
     *("canary", "any-user", "image-user", "connect", "users", "cdc", "shop", "database"),
     *("examples", "reprocess", "readers", "faults", "join", "archive", "chain"),
     *("python", "tables", "backfill", "executors", "copies", "quota", "binlog", "mariadb", "mariadb-shop"),
+    *("only", "hdfs"),
 )
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=128m"
 """A JVM that lives for a minute or two takes more time to compile well than that saves."""
@@ -34,7 +35,8 @@ def is_ours(namespace: str) -> bool:
 
 
 def name_place(purpose: str) -> str:
-    """Return the name of this session's namespace for a purpose."""
+    """Return the name of this session's namespace for one of `PURPOSES`: those of others would stay when the session ends."""
+    assert purpose in PURPOSES, purpose
     return f"e2e-{purpose}-{_SESSION}"
 
 
