@@ -66,7 +66,7 @@ def _drop_enums(schema: Any) -> Any:
 def _own_as_wholes(status: JsonSchema) -> JsonSchema:
     """Let the objects in a status be applied as wholes, also in the items of a list with keys.
 
-    The API server makes null of a granular object or list whose last part is taken away, and then refuses the status for it
+    The API server makes null of a granular object whose last field is taken away, and then refuses the status for it
     (kubernetes/kubernetes issue 135841).
     """
     return {
