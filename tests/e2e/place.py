@@ -160,6 +160,19 @@ class Place:
         self.wait(lambda: self.ready(kind, name).reason == reason, f"{kind} {name} is {reason}", seconds)
         return self.ready(kind, name)
 
+    def await_message(self, kind: str, name: str, reason: str, part: str, seconds: float = 60) -> Condition:
+        """Wait until the condition Ready of a resource has the reason with this part of a message, and return it.
+
+        A condition about another resource has its reason before that resource is checked.
+        """
+
+        def has_both() -> bool:
+            ready = self.ready(kind, name)
+            return ready.reason == reason and part in ready.message
+
+        self.wait(has_both, f"{kind} {name} is {reason} because of {part}", seconds)
+        return self.ready(kind, name)
+
     def await_pipeline(
         self,
         check: Callable[[PipelineStatus], bool],
