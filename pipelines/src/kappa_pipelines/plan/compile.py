@@ -1,8 +1,9 @@
 """A revision as Spark queries: sources and views become temporary views, each sink a query that is ready to start.
 
-Spark analyses each view separately, so an error names its view. A source that one query reads more than once (a self-join, a
-union of two parts) would be in its plan twice under one name, which Spark refuses for named sources. Such a query is built
-again as one statement with the views as common table expressions, where Spark sees a single source.
+Spark analyses each view separately, so an error names its view. A source that one query names more than once (a self-join, a
+union of two parts) would be in its plan twice under one name, which Spark refuses for named sources. Parts of a source in a union
+become one (ADR 104). Another such query is built again as one statement with the views as common table expressions, where Spark
+sees a single source but reads it as often as it is named.
 
 Sliding windows and as-of joins keep each row once (ADR 81) in queries that can: those in mode append that read each source once.
 In all others, and where the state of a checkpoint is that of a join, they are statements too. The same holds for a join of two
@@ -33,6 +34,7 @@ from kappa_pipelines.plan.endpoints import Endpoints, KafkaEndpoints
 from kappa_pipelines.plan.late_rows import LateRecordRows, LateRecordView, find_late_record_views
 from kappa_pipelines.plan.realtime import check_real_time, check_spec
 from kappa_pipelines.plan.selection import apply_selection, build_selection
+from kappa_pipelines.plan.shared_scans import find_repeated, share_scans
 from kappa_pipelines.plan.views import DefinedView, define_views, forget_views
 from kappa_pipelines.registry.resolve import Subjects, fetch_subjects
 from kappa_pipelines.revision.names import assign_owners, check_loops, check_names
@@ -154,8 +156,9 @@ def _compile_sinks(
 
 def _needs_statement(spark: SparkSession, spec: PipelineSpec, sink: Sink) -> bool:
     """Return whether a query is a statement, or emits rows before they are final."""
-    found = _find_sources(spec, read_plan(spark.table(sink.from_)))
-    return sink.mode is not OutputMode.APPEND or len(found) > len(set(found))
+    rows = spark.table(sink.from_)
+    repeated = find_repeated(_find_sources(spec, read_plan(rows)))
+    return sink.mode is not OutputMode.APPEND or share_scans(rows, repeated) is None
 
 
 def _find_sources(spec: PipelineSpec, plan: Any) -> list[str]:
@@ -180,15 +183,18 @@ def _compile_sink(
     states = find_states(spark, rows, {view.name: describe_state(view) for view in spec.views}, sink.mode)
     plan = read_plan(rows)
     read, found = tuple(find_views(plan)), _find_sources(spec, plan)
-    planned, joined = rows, None
-    if spec.trigger.real_time is not None:
-        check_real_time(rows, sink, found)
-    if len(found) > len(set(found)):
+    planned, joined, repeated = rows, None, find_repeated(found)
+    if sink.mode is OutputMode.APPEND and find_joined_views(states) and find_joined_views(states) <= native:
+        joined = join_natively(rows, repeated)
+    shared = share_scans(rows if joined is None else joined, repeated)
+    if shared is None:
+        joined = None
         _refuse_frames(views, read)
         rows = spark.sql(_single_statement(spec, views, sink, frozenset(read)))
-    elif sink.mode is OutputMode.APPEND and find_joined_views(states) and find_joined_views(states) <= native:
-        joined = join_natively(rows)
-        rows = rows if joined is None else joined
+    else:
+        rows, found = shared, list(dict.fromkeys(found))
+    if spec.trigger.real_time is not None:
+        check_real_time(planned, sink, found)
     _check_stream(spark, views, sink, rows)
     check_bounds(spec.views, states)
     records = build_records(sink, rows)

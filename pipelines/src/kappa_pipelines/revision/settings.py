@@ -87,6 +87,8 @@ NATIVE_PATTERNS = "spark.sql.kappa.nativePatterns"
 """Set to false, patterns keep their state in Python, as releases before ADR 101."""
 NATIVE_JOINS = "spark.sql.kappa.nativeJoins"
 """Set to false, joins of two streams are those of Spark, as in releases before ADR 102."""
+SHARED_SCANS = "spark.sql.kappa.sharedScans"
+"""Set to false, a query reads a source as often as it names it, as in releases before ADR 104."""
 
 # Settings that the operator or the user may override.
 DEFAULTS: dict[str, str] = {
@@ -103,6 +105,7 @@ DEFAULTS: dict[str, str] = {
     NATIVE_TABLES: "true",
     NATIVE_PATTERNS: "true",
     NATIVE_JOINS: "true",
+    SHARED_SCANS: "true",
     # Otherwise each operation on a column notes its line in the code of the runtime, for errors: five more requests to the JVM, and a
     # search of the stack there. Errors of SQL have the place in its text without them.
     "spark.python.sql.dataFrameDebugging.enabled": "false",

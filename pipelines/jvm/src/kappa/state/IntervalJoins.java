@@ -3,6 +3,7 @@ package kappa.state;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
+import kappa.plan.SharedScans;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases$;
@@ -62,15 +63,18 @@ public final class IntervalJoins {
         this.plan = plan;
     }
 
-    /** Return why a query with a join of two streams has a join of Spark; null if it is a step, or there is no such join. */
-    public static String explain(Dataset<Row> rows) {
-        LogicalPlan plan = simplify(analyze(rows));
+    /** Return why a query with a join of two streams has a join of Spark; null if it is a step, or there is no such join. `shared` as below. */
+    public static String explain(Dataset<Row> rows, String shared) {
+        LogicalPlan plan = SharedScans.keep(analyze(rows), shared, IntervalJoins::simplify);
         return findJoins(plan).isEmpty() ? null : new IntervalJoins(plan).read();
     }
 
-    /** Return the rows of a query with its join as a step; null if it has none that can be one. `chunkSize` is in bytes. */
-    public static Dataset<Row> replace(Dataset<Row> rows, int chunkSize) {
-        IntervalJoins found = new IntervalJoins(simplify(analyze(rows)));
+    /**
+     * Return the rows of a query with its join as a step; null if it has none that can be one. `chunkSize` is in bytes. `shared` are the sources that
+     * the query reads several times, names with blanks between: their plans stay alike.
+     */
+    public static Dataset<Row> replace(Dataset<Row> rows, int chunkSize, String shared) {
+        IntervalJoins found = new IntervalJoins(SharedScans.keep(analyze(rows), shared, IntervalJoins::simplify));
         if (found.read() != null) {
             return null;
         }

@@ -1,0 +1,92 @@
+"""Queries that name a source several times read it once (ADR 104), and give the rows of a query that reads it as often as it names it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kappa_crds import API_VERSION
+from kappa_crds.revision import Revision
+from kappa_pipelines.laptop.explanation import explain
+from kappa_pipelines.laptop.revision import build_local_revision
+from kappa_pipelines.laptop.session import start_spark
+from kappa_pipelines.plan.compile import Compiled, compile_revision
+from kappa_pipelines.revision.settings import SHARED_SCANS
+from laptop.two_plans import COLUMNS, check_same, make_rows, run_both
+
+PARTS = "SELECT k, v, ts FROM a WHERE v < 3 UNION ALL SELECT k, v * 10 AS v, ts FROM a WHERE v > 1"
+SHARED = {
+    "two parts": PARTS,
+    "a part without a filter": "SELECT s, v FROM a UNION ALL SELECT 'again', v FROM a",
+    "three parts in layers": "SELECT n, t, m FROM (SELECT upper(s) AS n, concat(s, '-', v) AS t, length(s) AS m FROM a WHERE s IS NOT NULL)"
+    " WHERE m > 0 AND n <> 'Y' UNION ALL SELECT n, n || t, m + 1 FROM (SELECT s || 'z' AS n, 'const' AS t, v AS m FROM a) WHERE m > 2"
+    " UNION ALL SELECT s, s, 7 FROM a",
+    "an error outside of a part": "SELECT k, 12 / v AS x FROM a WHERE v <> 0 UNION ALL SELECT k, v AS x FROM a WHERE v = 0",
+    "other types": "SELECT k AS x, named_struct('a', v) AS y FROM a UNION ALL SELECT v, named_struct('a', 1L) FROM a",
+    "another source between": "SELECT k, v FROM a WHERE v < 3 UNION ALL SELECT k, v + 100 FROM b UNION ALL SELECT k, v + 200 FROM a",
+    "two sources twice": "SELECT k, v FROM b WHERE v < 3 UNION ALL SELECT k, v + 100 FROM a UNION ALL SELECT k, v + 200 FROM a"
+    " UNION ALL SELECT k, v + 300 FROM b WHERE k IS NOT NULL",
+    "a window over parts": f"SELECT window.start AS w, sum(v) AS v, count(*) AS n FROM ({PARTS}) GROUP BY window(ts, '30 seconds')",
+    "distinct rows": "SELECT DISTINCT ts, s FROM (SELECT ts, s FROM a UNION ALL SELECT ts, s FROM a WHERE v > 2)",
+    "a table beside": "SELECT x.s, y.t FROM (SELECT s FROM a WHERE v < 3 UNION ALL SELECT s FROM a WHERE v > 3) x"
+    " JOIN (VALUES ('x', 1), ('', 2) AS u(s, t)) y ON x.s = y.s",
+    "a join within an interval": "SELECT l.s, l.v, r.v AS w, r.ts FROM (SELECT * FROM a WHERE v < 4) l JOIN a r ON l.s = r.s"
+    " AND r.v > l.v AND r.ts BETWEEN l.ts AND l.ts + INTERVAL 40 SECONDS",
+    "a join of unions": f"SELECT l.s, r.v, r.ts FROM (SELECT s, ts FROM a WHERE v < 4 UNION ALL SELECT s, ts FROM b WHERE v < 2) l"
+    " JOIN b r ON l.s = r.s AND r.ts BETWEEN l.ts AND l.ts + INTERVAL 20 SECONDS",
+}
+TWICE = {
+    "an aggregate of itself": "SELECT l.s, l.v, r.n FROM a l JOIN (SELECT window, s, count(*) AS n FROM a GROUP BY window(ts, '30 seconds'), s) r"
+    " ON l.s = r.s AND l.ts >= r.window.start AND l.ts < r.window.end",
+    "a join without an interval": "SELECT l.v, r.v AS w FROM a l JOIN a r ON l.s = r.s AND l.v = r.v + 1",
+    "a list in rows": "SELECT v FROM a UNION ALL SELECT explode(sequence(1, v)) AS v FROM a",
+    "random numbers": "SELECT v FROM a WHERE rand() < 2 UNION ALL SELECT v FROM a",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def restore(spark: SparkSession) -> Iterator[None]:
+    yield
+    spark.conf.unset(SHARED_SCANS)
+
+
+def build(sql: str, **spec: Any) -> Revision:
+    time = {"column": "ts", "watermark": "20s"}
+    return build_local_revision(
+        {
+            "apiVersion": API_VERSION,
+            "kind": "Pipeline",
+            "metadata": {"name": "shared", "namespace": "test"},
+            "spec": {
+                "sources": [
+                    {"name": n, "topic": n, "format": {"json": {"schema": COLUMNS}}, "eventTime": time}
+                    for n in ("a", "b")
+                ],
+                "views": [{"name": "answer", "sql": sql, "allowUnboundedState": True}],
+                "sinks": [{"name": "answer", "from": "answer", "kafka": {"topic": "answer"}}],
+                **spec,
+            },
+        }
+    )
+
+
+def compile_shared(spark: SparkSession, revision: Revision) -> Compiled:
+    start_spark(revision)
+    return compile_revision(spark, revision)
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_the_rows_are_those_of_two_scans(name: str, spark: SparkSession, tmp_path: Path) -> None:
+    own, other = run_both(build(SHARED[name]), SHARED_SCANS, tmp_path, make_rows(0))
+    [shared], [twice] = own.compiled.sinks, other.compiled.sinks
+    assert len(shared.scans) == len(set(shared.scans)) < len(twice.scans)
+    check_same(own, other)
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_a_source_is_read_twice_where_its_parts_are_no_steps_over_one_row(name: str, spark: SparkSession) -> None:
+    revision = build(TWICE[name])
+    [compiled] = compile_shared(spark, revision).sinks
+    assert compiled.scans == ("a", "a")
