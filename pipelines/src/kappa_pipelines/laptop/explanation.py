@@ -14,6 +14,7 @@ from kappa_pipelines.analysis.catalyst import find_reads, get_plan
 from kappa_pipelines.analysis.native_json import explain_read, explain_write
 from kappa_pipelines.analysis.state import State, find_joined_views
 from kappa_pipelines.plan.compile import Compiled, CompiledSink
+from kappa_pipelines.plan.shared_scans import find_repeated
 from kappa_pipelines.sinks.kafka import JSON_OPTIONS, find_value_columns
 from kappa_pipelines.sources.change_events import ChangeEvents
 from kappa_pipelines.sources.framing import Framed
@@ -26,6 +27,8 @@ from kappa_pipelines.transforms.interval_join import explain_spark_join
 from kappa_pipelines.transforms.native_tables import explain_python_tables
 from kappa_pipelines.transforms.one_sided import explain_one_sided
 from kappa_pipelines.transforms.patterns.native import explain_python_pattern
+
+_TWICE = "the query reads a source twice, or is not in mode append"
 
 
 def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compiled) -> Iterator[str]:
@@ -49,6 +52,7 @@ def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compil
         yield from _explain_pattern(spark, view)
     for each in compiled.sinks:
         yield from _explain_sink(spec, each.sink)
+        yield from _explain_scans(each)
         yield from _explain_written(spark, each)
         yield from (f"    {_explain_state(state)}" for state in each.states if state.view is None)
 
@@ -94,7 +98,7 @@ def _explain_late_records(view: View, compiled: Compiled) -> Iterator[str]:
 def _explain_one_sided(spark: SparkSession, view: View, states: Iterable[State]) -> Iterator[str]:
     """Yield why the view is a join of Spark, if it is in a query."""
     if (view.sliding or view.as_of) and any("side of a join" in state.operator for state in states):
-        cause = explain_one_sided(spark, view) or "the query reads a source twice, or is not in mode append"
+        cause = explain_one_sided(spark, view) or _TWICE
         yield f"    a join of Spark, with more state and less speed: {cause}"
 
 
@@ -104,9 +108,7 @@ def _explain_join(view: View, compiled: Compiled) -> Iterator[str]:
     for each in sinks:
         cause = None
         if each.joined is None:
-            cause = (
-                explain_spark_join(each.rows) or "the query reads a source twice, or is not in mode append"
-            )
+            cause = explain_spark_join(each.rows, find_repeated(each.scans)) or _TWICE
         yield f"    for sink {each.sink.name} " + (
             "each row is kept once, with the others of its key"
             if cause is None
@@ -154,6 +156,15 @@ def _explain_sink(spec: PipelineSpec, sink: Sink) -> Iterator[str]:
     key = f", key {', '.join(sink.target.key)}" if sink.target.key else ""
     yield f"sink {sink.name} ← {sink.from_} → topic {sink.target.topic} (mode {sink.mode}{key})"
     yield f"    {explain_guarantee(spec.sources, sink, spec.trigger)}"
+
+
+def _explain_scans(each: CompiledSink) -> Iterator[str]:
+    """Yield the sources that a query reads several times."""
+    for name in find_repeated(each.scans):
+        yield (
+            f"    reads source {name} {each.scans.count(name)} times; it is read once where its rows are selected and filtered,"
+            " in a UNION or in an inner join within an interval"
+        )
 
 
 def _explain_written(spark: SparkSession, each: CompiledSink) -> Iterator[str]:

@@ -86,8 +86,8 @@ def check_real_time(rows: DataFrame, sink: Sink, sources: Sequence[str]) -> None
     if twice:
         raise SpecError(
             Reason.UNSUPPORTED_QUERY,
-            f"{where}: source {twice[0]!r} is read more than once, which real-time mode cannot do; use one SELECT with CASE or"
-            f" explode instead of UNION or a join, or {_REMEDY}",
+            f"{where}: source {twice[0]!r} is read more than once, which real-time mode cannot do; only select and filter its"
+            f" rows in a UNION, or use one SELECT with CASE or explode, or {_REMEDY}",
         )
     for view, what in _find_waits(rows, get_plan(rows), None):
         at = where if view is None else f"view {view!r} for {where}"
