@@ -34,7 +34,7 @@ from kappa_pipelines.plan.endpoints import Endpoints, KafkaEndpoints
 from kappa_pipelines.plan.late_rows import LateRecordRows, LateRecordView, find_late_record_views
 from kappa_pipelines.plan.realtime import check_real_time, check_spec
 from kappa_pipelines.plan.selection import apply_selection, build_selection
-from kappa_pipelines.plan.shared_scans import find_repeated, share_scans
+from kappa_pipelines.plan.shared_scans import find_repeated, read_inlined, share_scans
 from kappa_pipelines.plan.views import DefinedView, define_views, forget_views
 from kappa_pipelines.registry.resolve import Subjects, fetch_subjects
 from kappa_pipelines.revision.names import assign_owners, check_loops, check_names
@@ -157,8 +157,19 @@ def _compile_sinks(
 def _needs_statement(spark: SparkSession, spec: PipelineSpec, sink: Sink) -> bool:
     """Return whether a query is a statement, or emits rows before they are final."""
     rows = spark.table(sink.from_)
-    repeated = find_repeated(_find_sources(spec, read_plan(rows)))
-    return sink.mode is not OutputMode.APPEND or share_scans(rows, repeated) is None
+    return sink.mode is not OutputMode.APPEND or (
+        _has_repeated_names(spec, rows) and share_scans(rows, find_repeated(_find_scans(spec, rows))) is None
+    )
+
+
+def _has_repeated_names(spec: PipelineSpec, rows: DataFrame) -> bool:
+    """Return whether a source is in a plan under its name several times, which Spark refuses. A common table expression is there once."""
+    return bool(find_repeated(_find_sources(spec, read_plan(rows))))
+
+
+def _find_scans(spec: PipelineSpec, rows: DataFrame) -> list[str]:
+    """Return the source of each scan of rows."""
+    return _find_sources(spec, read_inlined(rows))
 
 
 def _find_sources(spec: PipelineSpec, plan: Any) -> list[str]:
@@ -181,20 +192,20 @@ def _compile_sink(
     spec = revision.spec
     rows = spark.table(sink.from_)
     states = find_states(spark, rows, {view.name: describe_state(view) for view in spec.views}, sink.mode)
-    plan = read_plan(rows)
-    read, found = tuple(find_views(plan)), _find_sources(spec, plan)
-    planned, joined, repeated = rows, None, find_repeated(found)
+    read, scans = tuple(find_views(read_plan(rows))), _find_scans(spec, rows)
+    planned, joined, repeated = rows, None, find_repeated(scans)
     if sink.mode is OutputMode.APPEND and find_joined_views(states) and find_joined_views(states) <= native:
         joined = join_natively(rows, repeated)
     shared = share_scans(rows if joined is None else joined, repeated)
-    if shared is None:
-        joined = None
-        _refuse_frames(views, read)
-        rows = spark.sql(_single_statement(spec, views, sink, frozenset(read)))
+    if shared is not None:
+        rows, scans = shared, list(dict.fromkeys(scans))
     else:
-        rows, found = shared, list(dict.fromkeys(found))
+        joined = None
+        if _has_repeated_names(spec, rows):
+            _refuse_frames(views, read)
+            rows = spark.sql(_single_statement(spec, views, sink, frozenset(read)))
     if spec.trigger.real_time is not None:
-        check_real_time(planned, sink, found)
+        check_real_time(planned, sink, scans)
     _check_stream(spark, views, sink, rows)
     check_bounds(spec.views, states)
     records = build_records(sink, rows)
@@ -202,7 +213,7 @@ def _compile_sink(
     if selection is not None:
         records = build_records(sink, apply_selection(rows, selection))
     writer = ends.write(sink, records)
-    return CompiledSink(sink, writer, tuple(found), states, frozenset(read), planned, selection, joined)
+    return CompiledSink(sink, writer, tuple(scans), states, frozenset(read), planned, selection, joined)
 
 
 def _refuse_frames(views: tuple[DefinedView, ...], read: tuple[str, ...]) -> None:

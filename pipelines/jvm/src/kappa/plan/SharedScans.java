@@ -24,6 +24,7 @@ import org.apache.spark.sql.catalyst.expressions.Not;
 import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
+import org.apache.spark.sql.catalyst.optimizer.InlineCTE;
 import org.apache.spark.sql.catalyst.plans.logical.CTERelationRef;
 import org.apache.spark.sql.catalyst.plans.logical.Expand;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
@@ -57,7 +58,7 @@ public final class SharedScans {
     public static Dataset<Row> share(Dataset<Row> rows, String sources) {
         var classic = (org.apache.spark.sql.classic.Dataset<Row>) rows;
         SharedScans shared = new SharedScans(split(sources));
-        LogicalPlan made = shared.mergeAll(classic.queryExecution().analyzed());
+        LogicalPlan made = shared.mergeAll(inline(classic.queryExecution().analyzed()));
         Map<String, Integer> read = new HashMap<>();
         shared.count(made, read);
         boolean isOnce = read.values().stream().allMatch(count -> count == 1);
@@ -65,13 +66,18 @@ public final class SharedScans {
     }
 
     /**
-     * Return a plan that a rewrite has made of another while sources are leaves, so that all that it moves stays above them. `sources` are names
-     * with blanks between.
+     * Return a plan that a rewrite has made of another, with its common table expressions in place of their names, while sources are leaves: all that
+     * it moves stays above them. `sources` are names with blanks between.
      */
     public static LogicalPlan keep(LogicalPlan plan, String sources, Function<LogicalPlan, LogicalPlan> rewrite) {
         List<LogicalPlan> hidden = new ArrayList<>();
-        LogicalPlan made = rewrite.apply(new SharedScans(split(sources)).hide(plan, hidden));
+        LogicalPlan made = rewrite.apply(new SharedScans(split(sources)).hide(inline(plan), hidden));
         return restore(made, hidden);
+    }
+
+    /** Return a plan with its common table expressions in place of their names. */
+    private static LogicalPlan inline(LogicalPlan plan) {
+        return new InlineCTE(true, false).apply(plan);
     }
 
     private static Collection<String> split(String names) {
@@ -84,12 +90,12 @@ public final class SharedScans {
         }
         hidden.add(plan);
         return new CTERelationRef(
-                hidden.size() - 1, true, plan.output(), true, Option.empty(), false, Option.empty(), false);
+                -hidden.size(), true, plan.output(), true, Option.empty(), false, Option.empty(), false);
     }
 
     private static LogicalPlan restore(LogicalPlan plan, List<LogicalPlan> hidden) {
         return plan instanceof CTERelationRef source
-                ? hidden.get((int) source.cteId()) : withChildren(plan, child -> restore(child, hidden));
+                ? hidden.get((int) -source.cteId() - 1) : withChildren(plan, child -> restore(child, hidden));
     }
 
     private LogicalPlan mergeAll(LogicalPlan plan) {
