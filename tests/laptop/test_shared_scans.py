@@ -98,6 +98,35 @@ def test_the_rows_are_those_of_two_scans(name: str, spark: SparkSession, tmp_pat
     check_same(own, other)
 
 
+@pytest.mark.chaos
+def test_an_as_of_join_of_parts_is_a_step_over_one_scan(spark: SparkSession, tmp_path: Path) -> None:
+    views = [
+        {"name": "low", "sql": "SELECT * FROM a WHERE v < 4"},
+        {"name": "high", "sql": "SELECT s, v * 2 AS w, ts FROM a WHERE v >= 2 AND s IS NOT NULL"},
+        {
+            "name": "answer",
+            "asOf": {
+                "from": "low",
+                "table": "high",
+                "key": {"s": "s"},
+                "columns": {"w": "w"},
+                "maxAge": "1m",
+            },
+        },
+    ]
+    own, other = run_both(build("", views=views), SHARED_SCANS, tmp_path, make_rows(2))
+    assert [own.compiled.sinks[0].scans, other.compiled.sinks[0].scans] == [("a",), ("a", "a")]
+    check_same(own, other)
+
+
+@pytest.mark.chaos
+def test_a_source_has_very_many_parts(spark: SparkSession, tmp_path: Path) -> None:
+    parts = [f"SELECT s || '{n}' AS s, v + {n} AS v FROM a WHERE v <> {n % 7}" for n in range(40)]  # noqa: S608 - constants
+    own, other = run_both(build(" UNION ALL ".join(parts)), SHARED_SCANS, tmp_path, make_rows(0)[:2])
+    assert (len(own.compiled.sinks[0].scans), len(other.compiled.sinks[0].scans)) == (1, 40)
+    check_same(own, other)
+
+
 @pytest.mark.parametrize("name", TWICE)
 def test_a_source_is_read_twice_where_its_parts_need_more_than_a_row(name: str, spark: SparkSession) -> None:
     revision = build(TWICE[name])

@@ -266,7 +266,7 @@ WRONG: dict[str, tuple[dict[str, Any], Reason, tuple[str, ...]]] = {
             ],
         },
         Reason.UNBOUNDED_STATE,
-        ("view 'agg'", "right side of a join", "maxAge"),
+        ("view 'agg'", "versions of an as-of join", "maxAge"),
     ),
     "a search in a column that is not there": (
         _search(text=["tt"]),
