@@ -1,6 +1,7 @@
 """Workers of Kafka Connect as the operator starts them: its settings, its certificate, the image's own start. Only paths and ports are others."""
 
 import base64
+import contextlib
 import importlib.util
 import shutil
 import subprocess
@@ -26,6 +27,8 @@ from lab.errors import LabError
 from lab.paths import REPOSITORY
 
 _HOST = "localhost"
+_GRACE_SECONDS = 45
+"""That of the pods."""
 
 
 def load_program(name: str) -> ModuleType:
@@ -87,10 +90,15 @@ class Worker:
             return type(error).__name__
 
     def stop(self, *, graceful: bool) -> None:
-        """End it, and wait."""
-        if self._process is not None:
-            (self._process.terminate if graceful else self._process.kill)()
-            self._process.wait(60)
+        """End it, and wait. One that does not end in order is killed, as a kubelet does."""
+        if self._process is None:
+            return
+        if graceful:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_GRACE_SECONDS)
+        self._process.kill()
+        self._process.wait(60)
 
 
 class WorkerGroup:
