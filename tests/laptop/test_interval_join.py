@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from kappa_crds import API_VERSION
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import VerdictKind
 from kappa_pipelines.laptop.explanation import explain
 from kappa_pipelines.laptop.records import Record
-from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import LocalRun
 from kappa_pipelines.laptop.session import start_spark
 from kappa_pipelines.plan.compile import Compiled, compile_revision
@@ -25,7 +23,7 @@ from kappa_pipelines.revision.settings import NATIVE_JOINS
 from kappa_pipelines.transforms import interval_join
 from kappa_pipelines.upgrade.compare import compare_pipelines, judge
 from laptop.formers import FORMER, check_former
-from laptop.two_plans import COLUMNS, START, check_same, make_rows, run_both
+from laptop.two_plans import START, build_answer, check_same, make_rows, run_both
 
 AFTER = "SELECT a.k, a.v, b.v AS w, b.d, b.ts FROM a JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 40 SECONDS"
 JOINS = {  # without NULL in a key that is DOUBLE: Spark pairs it with NULL
@@ -52,23 +50,8 @@ def restore(spark: SparkSession) -> Iterator[None]:
 
 def build(sql: str, mode: str = "append") -> Revision:
     key = {} if mode == "append" else {"key": ["k"]}
-    time = {"column": "ts", "watermark": "20s"}
-    spec = {
-        "sources": [
-            {"name": n, "topic": n, "format": {"json": {"schema": COLUMNS}}, "eventTime": time}
-            for n in ("a", "b")
-        ],
-        "views": [{"name": "answer", "sql": sql, "allowUnboundedState": True}],
-        "sinks": [{"name": "answer", "from": "answer", "kafka": {"topic": "answer", **key}, "mode": mode}],
-    }
-    return build_local_revision(
-        {
-            "apiVersion": API_VERSION,
-            "kind": "Pipeline",
-            "metadata": {"name": "joined", "namespace": "test"},
-            "spec": spec,
-        }
-    )
+    sink = {"name": "answer", "from": "answer", "kafka": {"topic": "answer", **key}, "mode": mode}
+    return build_answer(sql, sinks=[sink])
 
 
 def test_a_key_with_many_rows_is_kept_in_chunks_and_null_is_no_key(

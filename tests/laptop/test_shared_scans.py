@@ -2,19 +2,16 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from kappa_crds import API_VERSION
 from kappa_crds.revision import Revision
 from kappa_pipelines.laptop.explanation import explain
-from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.session import start_spark
 from kappa_pipelines.plan.compile import Compiled, compile_revision
 from kappa_pipelines.revision.settings import SHARED_SCANS
-from laptop.two_plans import COLUMNS, check_same, make_rows, run_both
+from laptop.two_plans import build_answer, check_same, make_rows, run_both
 
 PARTS = "SELECT k, v, ts FROM a WHERE v < 3 UNION ALL SELECT k, v * 10 AS v, ts FROM a WHERE v > 1"
 SHARED = {
@@ -58,26 +55,6 @@ def restore(spark: SparkSession) -> Iterator[None]:
     spark.conf.unset(SHARED_SCANS)
 
 
-def build(sql: str, **spec: Any) -> Revision:
-    time = {"column": "ts", "watermark": "20s"}
-    return build_local_revision(
-        {
-            "apiVersion": API_VERSION,
-            "kind": "Pipeline",
-            "metadata": {"name": "shared", "namespace": "test"},
-            "spec": {
-                "sources": [
-                    {"name": n, "topic": n, "format": {"json": {"schema": COLUMNS}}, "eventTime": time}
-                    for n in ("a", "b")
-                ],
-                "views": [{"name": "answer", "sql": sql, "allowUnboundedState": True}],
-                "sinks": [{"name": "answer", "from": "answer", "kafka": {"topic": "answer"}}],
-                **spec,
-            },
-        }
-    )
-
-
 def compile_shared(spark: SparkSession, revision: Revision) -> Compiled:
     start_spark(revision)
     return compile_revision(spark, revision)
@@ -91,7 +68,7 @@ SHORT = {"a common table expression"}
     "name", [pytest.param(name, marks=() if name in SHORT else pytest.mark.chaos) for name in SHARED]
 )
 def test_the_rows_are_those_of_two_scans(name: str, spark: SparkSession, tmp_path: Path) -> None:
-    own, other = run_both(build(SHARED[name]), SHARED_SCANS, tmp_path, make_rows(0))
+    own, other = run_both(build_answer(SHARED[name]), SHARED_SCANS, tmp_path, make_rows(0))
     [shared], [twice] = own.compiled.sinks, other.compiled.sinks
     assert len(shared.scans) == len(set(shared.scans)) < len(twice.scans)
     assert (shared.joined is not None) == ("a join" in name)
@@ -114,7 +91,7 @@ def test_an_as_of_join_of_parts_is_a_step_over_one_scan(spark: SparkSession, tmp
             },
         },
     ]
-    own, other = run_both(build("", views=views), SHARED_SCANS, tmp_path, make_rows(2))
+    own, other = run_both(build_answer("", views=views), SHARED_SCANS, tmp_path, make_rows(2))
     assert [own.compiled.sinks[0].scans, other.compiled.sinks[0].scans] == [("a",), ("a", "a")]
     check_same(own, other)
 
@@ -122,14 +99,14 @@ def test_an_as_of_join_of_parts_is_a_step_over_one_scan(spark: SparkSession, tmp
 @pytest.mark.chaos
 def test_a_source_has_very_many_parts(spark: SparkSession, tmp_path: Path) -> None:
     parts = [f"SELECT s || '{n}' AS s, v + {n} AS v FROM a WHERE v <> {n % 7}" for n in range(40)]  # noqa: S608 - constants
-    own, other = run_both(build(" UNION ALL ".join(parts)), SHARED_SCANS, tmp_path, make_rows(0)[:2])
+    own, other = run_both(build_answer(" UNION ALL ".join(parts)), SHARED_SCANS, tmp_path, make_rows(0)[:2])
     assert (len(own.compiled.sinks[0].scans), len(other.compiled.sinks[0].scans)) == (1, 40)
     check_same(own, other)
 
 
 @pytest.mark.parametrize("name", TWICE)
 def test_a_source_is_read_twice_where_its_parts_need_more_than_a_row(name: str, spark: SparkSession) -> None:
-    revision = build(TWICE[name])
+    revision = build_answer(TWICE[name])
     compiled = compile_shared(spark, revision)
     assert compiled.sinks[0].scans == ("a", "a")
     lines = list(explain("shared", spark, revision, compiled))
@@ -137,6 +114,6 @@ def test_a_source_is_read_twice_where_its_parts_need_more_than_a_row(name: str, 
 
 
 def test_explain_has_no_line_for_a_source_that_is_read_once(spark: SparkSession) -> None:
-    revision = build(PARTS)
+    revision = build_answer(PARTS)
     lines = list(explain("shared", spark, revision, compile_shared(spark, revision)))
     assert not any("reads source a" in line for line in lines), lines

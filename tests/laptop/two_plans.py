@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+from kappa_crds import API_VERSION
 from kappa_crds.revision import Revision
 from kappa_pipelines.laptop.records import Record
+from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import LocalRun
 from kappa_pipelines.laptop.session import start_spark
 from kappa_pipelines.plan.compile import Compiled
@@ -27,6 +30,27 @@ class Outcome:
     compiled: Compiled
     rows: Counter[str]
     late: int
+
+
+def build_answer(sql: str, **spec: Any) -> Revision:
+    """Return a pipeline over the sources `a` and `b` with the view `answer`, which its sink writes; `spec` has other fields."""
+    time = {"column": "ts", "watermark": "20s"}
+    return build_local_revision(
+        {
+            "apiVersion": API_VERSION,
+            "kind": "Pipeline",
+            "metadata": {"name": "compared", "namespace": "test"},
+            "spec": {
+                "sources": [
+                    {"name": n, "topic": n, "format": {"json": {"schema": COLUMNS}}, "eventTime": time}
+                    for n in ("a", "b")
+                ],
+                "views": [{"name": "answer", "sql": sql, "allowUnboundedState": True}],
+                "sinks": [{"name": "answer", "from": "answer", "kafka": {"topic": "answer"}}],
+                **spec,
+            },
+        }
+    )
 
 
 def run_both(
