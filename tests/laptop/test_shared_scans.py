@@ -10,7 +10,9 @@ from kappa_crds.revision import Revision
 from kappa_pipelines.laptop.explanation import explain
 from kappa_pipelines.laptop.session import start_spark
 from kappa_pipelines.plan.compile import Compiled, compile_revision
+from kappa_pipelines.plan.fingerprint import build_fingerprints
 from kappa_pipelines.revision.settings import SHARED_SCANS
+from laptop.formers import FORMER, check_former
 from laptop.two_plans import build_answer, check_same, make_rows, run_both
 
 PARTS = "SELECT k, v, ts FROM a WHERE v < 3 UNION ALL SELECT k, v * 10 AS v, ts FROM a WHERE v > 1"
@@ -111,6 +113,18 @@ def test_a_source_is_read_twice_where_its_parts_need_more_than_a_row(name: str, 
     assert compiled.sinks[0].scans == ("a", "a")
     lines = list(explain("shared", spark, revision, compiled))
     assert any("reads source a 2 times" in line for line in lines), lines
+
+
+def test_the_state_of_a_join_with_two_scans_is_continued_with_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    revision = build_answer(SHARED["a join within an interval"])
+    new = compile_shared(spark, revision)
+    old = compile_revision(spark, revision, former=FORMER)
+    assert [each.sinks[0].scans for each in (new, old)] == [("a",), ("a", "a")]
+    assert old.sinks[0].joined is None
+    fingerprints = [build_fingerprints(revision, each) for each in (old, new)]
+    check_former(tmp_path, revision.spec, *fingerprints, "instead of a")
 
 
 def test_explain_has_no_line_for_a_source_that_is_read_once(spark: SparkSession) -> None:
