@@ -123,8 +123,8 @@ def test_the_state_of_a_join_with_two_scans_is_continued_with_them(
     old = compile_revision(spark, revision, former=FORMER)
     assert [each.sinks[0].scans for each in (new, old)] == [("a",), ("a", "a")]
     assert old.sinks[0].joined is None
-    fingerprints = [build_fingerprints(revision, each) for each in (old, new)]
-    check_former(tmp_path, revision.spec, *fingerprints, "instead of a")
+    before, after = build_fingerprints(revision, old), build_fingerprints(revision, new)
+    check_former(tmp_path, revision.spec, before, after, "instead of a")
 
 
 def test_explain_has_no_line_for_a_source_that_is_read_once(spark: SparkSession) -> None:
